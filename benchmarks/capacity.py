@@ -177,7 +177,7 @@ def settle(member: Member, trigger_ms: int) -> None:
 
 
 def conclusions(steps: Sequence[Step], base: Step, trigger_ms: int) -> Iterator[str]:
-    """What a member needs, by the slope from the first step to the last."""
+    """The resources that a member needs per task, from the slope between the first and the last step."""
     first, last = steps[0], steps[-1]
     more = last.tasks - first.tasks
     if more:

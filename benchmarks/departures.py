@@ -1,4 +1,4 @@
-"""How long it takes to deal with a death, stage by stage, against a real API server and a real broker.
+"""Measures the time to handle a death, stage by stage, against a real API server and a real broker.
 
     python -m benchmarks.departures --deaths 20
 

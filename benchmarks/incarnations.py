@@ -51,7 +51,7 @@ class Timed:
 
 @dataclass(slots=True)
 class Worker:
-    """What one member runs, according to its own records."""
+    """The tasks of one member, from its own records."""
 
     owned: tuple[TaskId, ...] = ()
     applied: Epoch | None = None

@@ -17,7 +17,7 @@ PROGRAM: Final = Path(__file__).parent / "java" / "KafkaLeader.java"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What Kafka decided, and the nanoseconds from the reports' bytes to the assignments' bytes."""
+    """Kafka's decision, and the nanoseconds from encoded reports to encoded assignments."""
 
     error: int
     delay_ms: int

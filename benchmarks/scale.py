@@ -1,4 +1,4 @@
-"""How much one operator carries, against a real API server and a real broker.
+"""Measures the load that one operator can handle, against a real API server and a real broker.
 
     python -m benchmarks.scale workers      100 Workers, 10 of which have a Kafka that does not answer
     python -m benchmarks.scale pods         one Worker with 200 pods and 500 Connectors of 2 tasks

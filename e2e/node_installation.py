@@ -97,7 +97,7 @@ class NodeNamespace(Namespace):
         self.worker(name, **said)
 
     def observed(self, worker: str = "lake") -> Observed:
-        """What its members write about their tasks."""
+        """The records that its members write about their tasks."""
         return Observed(self.bootstrap_servers, f"cooperator-{self.namespace}.{worker}")
 
     def node_of(self, pod: str) -> str:

@@ -1,4 +1,4 @@
-"""What the members of a Worker write about their tasks, from the first record on."""
+"""All records that the members of a Worker write about their tasks."""
 
 import threading
 from collections import Counter
@@ -34,7 +34,7 @@ class Observed:
             return tuple(self._records)
 
     def starts(self) -> Counter[TaskId]:
-        """How often each task began to run."""
+        """Number of starts of each task."""
         return Counter({task: len(incarnations) for task, incarnations in spans(self.records).items()})
 
     def states(self) -> dict[TaskId, TaskState]:

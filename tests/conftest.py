@@ -52,7 +52,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_death_ends_the_tests() -> Iterator[None]:
-    """Commands that tests call in their own process ask for it, and some tests let threads die."""
+    """Disable the exit on a thread's death: commands request it in the tests' own process, and some tests
+    kill threads.
+    """
     supervision.of_process.on_death = lambda death: None
     yield
     supervision.of_process.on_death = lambda death: None

@@ -217,7 +217,7 @@ class TestTaskConfigurations:
 
 class TestRevocation:
     def renewed(self, member: Conversation, ms: int) -> list[do.Instruction]:
-        """Time passes, and heartbeats renew the lease."""
+        """Advance the time while heartbeats renew the lease."""
         heard = []
         for _ in range(ms // 1_000):
             heard += member.time_passes(1_000)

@@ -1,4 +1,4 @@
-"""A scene for each test: a namespace, a node of its own, nobody else's operator."""
+"""An installation for each test: its own namespace, node and operator."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ CRDS = Path(__file__).parent.parent.parent / "crds"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first."""
+    """Runs the longest tests first."""
     items.sort(key=lambda item: item.path.name != "test_gate.py")
 
 

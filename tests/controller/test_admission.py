@@ -1,4 +1,4 @@
-"""The chart's admission policy refuses at once what the operator would make no pod of, and nothing else."""
+"""The chart's admission policy refuses exactly the Workers whose pods the operator would refuse."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ class Guarded:
         self._path = f"/apis/cooperator.dev/v1alpha1/namespaces/{namespace}/workers"
 
     def refusal(self, spec: Mapping[str, Any], name: str = "lake") -> str:
-        """Why a Worker with this spec cannot be created; empty if it can."""
+        """Returns why a Worker with this spec cannot be created; empty if it can."""
         body = {
             "apiVersion": "cooperator.dev/v1alpha1",
             "kind": "Worker",
@@ -114,7 +114,7 @@ def test_policy_and_operator_agree_on_any_template(guarded: Guarded) -> None:
         try:
             refused = not_allowed(worker(spec), NAMED) != ""
         except ResourceError:
-            return  # The definition's schema and the model refuse it both.
+            return  # Both the schema and the model refuse it.
         assert (guarded.of_template(spec) != "") == refused
 
     agree()
@@ -123,7 +123,8 @@ def test_policy_and_operator_agree_on_any_template(guarded: Guarded) -> None:
 def test_what_was_there_before_can_be_changed_elsewhere_and_deleted(
     cluster: ControlPlane, namespace: str, guarded: Guarded
 ) -> None:
-    # The rules are for a spec that changes: a finalizer is taken off a Worker that nobody may create now.
+    # The rules apply to changed specs only, so a finalizer can be removed from a Worker that is no longer
+    # allowed.
     path = f"/apis/cooperator.dev/v1alpha1/namespaces/{namespace}/workers"
     policy = f"{ADMISSION}/validatingadmissionpolicybindings/{namespace}.cooperator"
     cluster.api.patch(policy, {"spec": {"validationActions": ["Audit"]}})

@@ -1,4 +1,4 @@
-"""What a Worker may ask of its pods: no more than the level restricted, and named Secrets alone."""
+"""Pod templates of Workers are limited to the level restricted and to listed Secrets."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -251,7 +251,7 @@ def test_secrets_and_accounts_are_those_that_the_installation_names() -> None:
     account = worker(serviceAccountName="wide")
     assert "worker.serviceAccounts" in not_allowed(account, Allowance(secrets=frozenset({"wide"})))
     assert not_allowed(account, Allowance(service_accounts=frozenset({"data/wide"}))) == ""
-    # The operator itself would show the Secret's value to the brokers that the Worker names.
+    # The operator would send the Secret's value to the brokers that the Worker names.
     kafka = asks["spec.kafka: the Secret"]
     assert "'login'" in kafka_not_allowed(kafka, STRICT)
     assert kafka_not_allowed(kafka, Allowance(secrets=frozenset({"login"}))) == ""
@@ -313,7 +313,7 @@ EXECUTORS = {
 
 
 def above_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
-    """What Pod Security's level restricted forbids, by its published table."""
+    """The settings that Pod Security's level restricted forbids, from the published table."""
     spec = pod["spec"]
     allowed = {
         "configMap",

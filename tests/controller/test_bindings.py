@@ -77,7 +77,7 @@ def worker_body(name: str) -> Body:
 
 
 class Operator:
-    """What it remembers, until it is started anew."""
+    """Its state in memory, until it is restarted."""
 
     def __init__(self, server: Server) -> None:
         api, store = cast(Api, server), Store(lambda name: None)

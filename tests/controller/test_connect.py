@@ -75,7 +75,7 @@ def incarnations(installation: Installation) -> dict[str, str]:
 
 
 def starts(installation: Installation) -> dict[str, int]:
-    """How often each task has been started, by the connector's own word."""
+    """Number of starts of each task, as the connector recorded them."""
     count: dict[str, int] = {}
     for run in installation.journal.runs():
         count[run.task] = count.get(run.task, 0) + 1
@@ -248,7 +248,7 @@ def somebody_elses(installation: Installation, name: str, folder: Path) -> Itera
 
 
 def phases(installation: Installation, name: str) -> dict[str, str]:
-    """Of a Worker's members."""
+    """The addresses of a Worker's members."""
     members = installation.get("workers", name).get("status", {}).get("members", ())
     return {member["identity"]: member["phase"] for member in members}
 

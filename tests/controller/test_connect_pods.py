@@ -148,7 +148,7 @@ def serving(owned: Callable[[], int]) -> Iterator[int]:
 
 
 def pre_stop_s(port: int, limit_s: int = 60) -> float:
-    """How long a pod waits before its worker is told to end; its patience is 2 s."""
+    """Seconds that a pod waits before it stops its worker; its limit is 2 s."""
     assert shutil.which("bash")
     script = connect_pods.pre_stop(worker(stock(f", drainTimeoutMs: {limit_s * 1000}")))
     patience = f">= {connect_pods.PATIENCE_S + 6}))"

@@ -14,7 +14,7 @@ def of(running: dict[str, str], member: str) -> set[str]:
 
 
 def starts(installation: Installation) -> dict[str, int]:
-    """How often each task has been started, by the members' own word."""
+    """Number of starts of each task, as the members recorded them."""
     count: dict[str, int] = {}
     for run in installation.journal.runs():
         count[run.task] = count.get(run.task, 0) + 1

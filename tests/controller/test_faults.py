@@ -1,4 +1,4 @@
-"""What surrounds the operator fails: API server, rights, broker, namespace."""
+"""Failures around the operator: API server, rights, broker, namespace."""
 
 import pytest
 

@@ -64,7 +64,7 @@ def test_wherever_an_operator_ends_the_next_one_goes_on(installation: Installati
         return lambda: len(now := uids(installation)) == 2 and not now & before and running()
 
     def unmoved(before: dict[str, str], count: Counter[str]) -> None:
-        """What is where it was has run on."""
+        """Tasks that did not move kept running."""
         now, counted = installation.runs(*FOUR), starts(installation)
         stayed = [task for task in FOUR if now[task] == before[task]]
         assert {task: counted[task] for task in stayed} == {task: count[task] for task in stayed}

@@ -71,7 +71,7 @@ def test_a_secret_that_may_not_be_read_is_said_and_nobody_else_is_touched(instal
     )
     assert "may not read Secret 'login'" in stalled["message"]
     assert "secretNamespaces" in stalled["message"]
-    # What is no secret is there already.
+    # Everything except Secrets already exists.
     assert installation.cluster.api.exists(f"{path}/services/closed")
 
     installation.grant()

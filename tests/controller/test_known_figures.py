@@ -1,4 +1,4 @@
-"""No figure in a status is zero because nobody knows it yet."""
+"""A status never shows an unknown figure as zero."""
 
 import threading
 from typing import Any
@@ -13,7 +13,7 @@ WATCHED = (("workers", "lake"), ("connectors", "a"))
 
 
 class Watcher:
-    """Every status that the objects had, in turn."""
+    """All statuses of the objects, in order."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation

@@ -31,7 +31,7 @@ class Person:
         }
 
     def kubectl(self, *words: str, code: int = 0, **environment: str) -> str:
-        """What is printed, on both channels; the code is as it should be, and nothing is a traceback."""
+        """Returns the output of both streams; asserts the exit code and that there is no traceback."""
         done = subprocess.run(
             [self._kubectl, *words],
             env={**self._environment, **environment},
@@ -50,7 +50,7 @@ class Person:
         return self.kubectl("cooperator", command, *words, *where, code=code, **environment)
 
     def completes(self, *words: str) -> list[str]:
-        """What kubectl offers for the last of ``words``."""
+        """Completions that kubectl offers for the last of ``words``."""
         done = subprocess.run(
             [self._kubectl, "__complete", "cooperator", *words],
             env=self._environment,

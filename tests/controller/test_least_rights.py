@@ -1,4 +1,4 @@
-"""What the documentation says that operator and members must be allowed in Kafka is enough, and is needed."""
+"""The documented Kafka rights of operator and members are sufficient and necessary."""
 
 import base64
 import re

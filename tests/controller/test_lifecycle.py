@@ -217,7 +217,7 @@ def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_what_ran_goes_on(
     before = installation.pods()
     assert set(before) == {"lake-0"}
 
-    # A Secret that the installation does not name is not read, and what names it replaces no member.
+    # A Secret that is not listed is not read, and a reference to it rolls no member.
     escaping = [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]
     installation.worker(replicas=2, template={"spec": {"volumes": escaping}}, restartNonce="now")
     assert "secretName is '../../kube-system/secrets/x'" in installation.eventually(lambda: refused("lake"))
@@ -231,7 +231,7 @@ def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_what_ran_goes_on(
     installation.worker(replicas=2)
     installation.eventually(lambda: set(installation.pods()) == {"lake-0", "lake-1"}, 90)
     installation.eventually(lambda: not refused("lake"))
-    # The one that never ran can be deleted.
+    # A Worker that never ran can be deleted.
     installation.delete("workers", "first")
     installation.eventually(lambda: installation.is_gone("workers", "first"), 60)
 

@@ -1,4 +1,4 @@
-"""Whose a field is, by managedFields of an API server."""
+"""Ownership of fields, from managedFields of an API server."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads from an operator, while a pod stays away and comes back."""
+"""The operator's metrics while a pod is away and returns."""
 
 import time
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What an event of a watch tells: ends and beginnings of members, and nothing of what is written often."""
+"""Watch events report starts and ends of members, and ignore frequent writes."""
 
 from typing import Any
 

@@ -184,7 +184,7 @@ def test_ends_are_told_in_the_members_names() -> None:
         ("lake-0", str(old)),
         ("lake-0", str(new)),
     }
-    # What the pool has concluded from a report says no more than the report.
+    # The pool concludes no more from a report than it states.
     assert proven_ends(
         incarnations, [body(WAITING, 1, last=terminated(9, str(old)))], [("lake-0", f"{UID}.1")]
     ) == {("lake-0", str(old))}

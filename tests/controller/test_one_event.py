@@ -33,7 +33,7 @@ def first(lines: list[dict[str, Any]], *begins: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The operator, and the members that the scene's kubelet starts.
+    # The operator, and the members that the installation's kubelet starts.
     monkeypatch.setenv("COOPERATOR_LOG_FORMAT", "json")
 
 
@@ -77,7 +77,7 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
             assert (line["connector"], line["member"], line["group"]) == ("a", after[task], group)
             assert line["generation"] == moved["generation"]
 
-    # Whoever asks the API finds it there, too.
+    # Readers of the API see it, too.
     reason = installation.eventually(lambda: _reason(installation, "HoldEnded"))
     assert reason == f"HoldEnded, by {event}"
     events = installation.cluster.api.get(

@@ -1,4 +1,4 @@
-"""Connectors of an API server that would share a directory: who was there first, and on which volume."""
+"""Connectors on Kubernetes that would share a directory, by age and volume."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What members are made with stays what it is under later operators; no server needed."""
+"""The inputs of members stay the same under later operators. Needs no server."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values of Secrets are planted; afterwards everything that was written or shown is searched for them."""
+"""Plants values in Secrets, then searches all written and displayed data for them."""
 
 import base64
 import json
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.real
 
 PASSWORD = 'open "sesame" \\ planted-1'
 TOKEN = 'to"ken \\ planted-2'
-"""They contain characters that are escaped in JSON, in quotes and in URLs."""
+"""Planted values; they contain characters that JSON, quoting and URLs escape."""
 VARIABLE = "COOPERATOR_PLANTED_TOKEN"
 
 
 def written(value: str) -> set[bytes]:
-    """All ways in which the value may stand in a text."""
+    """All encodings in which the value may appear in a text."""
     texts = {
         value,
         json.dumps(value)[1:-1],
@@ -94,7 +94,7 @@ def read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
-        return b""  # It has ended.
+        return b""  # The process has ended.
 
 
 def objects(installation: Installation) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What the cluster refuses of a Worker's pods stands in a condition and an event of the Worker."""
+"""Pods that the cluster refuses are reported by a condition and an event of the Worker."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def body(name: str = "lake-0", **status: Any) -> dict[str, Any]:
 
 
 def says(installation: Installation, reason: str, *words: str) -> None:
-    """The condition says so, Ready does, and there is one event."""
+    """Asserts the condition, Ready and exactly one event."""
 
     def seen() -> bool:
         failure = installation.condition("workers", "lake", "ReplicaFailure")

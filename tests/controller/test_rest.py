@@ -27,7 +27,7 @@ EDITING = [
 
 
 def account(installation: Installation, name: str, rules: Sequence[Any]) -> str:
-    """What one that may do just this sends as its authorization."""
+    """The Authorization header of an account that has exactly this right."""
     metadata = {"name": name, "namespace": installation.namespace}
     installation.cluster.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
@@ -133,7 +133,7 @@ def test_what_somebody_else_applies_is_changed_there(installation: Installation,
 
     served("PUT /connectors/a/pause", code=202)
     served.in_states("a", "PAUSED", "PAUSED", "PAUSED")
-    # Whoever applies the manifest does not take the pause back: it is not in it.
+    # Applying the manifest does not undo the pause, since the manifest does not set the field.
     installation.connector("a", tasksMax=2, config={"units": 2})
     assert installation.get("connectors", "a")["spec"]["state"] == "Paused"
     installation.connector("a", tasksMax=2, config={"units": 2}, state="Paused")

@@ -1,4 +1,4 @@
-"""What a caller's words become on the API server."""
+"""Requests of callers as writes to the API server."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ def upgraded(installation: Installation) -> None:
 
 
 def term(installation: Installation) -> int:
-    """How often somebody has taken the lead of the group, by its own log."""
+    """Number of times that the group's lead was taken, from the leader log."""
     logs = open_logs(LogsConfig(installation.bootstrap_servers, f"cooperator-{installation.namespace}.lake"))
     try:
         memory = logs.leader.read_to_end(10_000).memory

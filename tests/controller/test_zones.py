@@ -11,7 +11,7 @@ LABEL = "example.com/room"
 
 
 def test_tasks_of_each_connector_are_spread_over_zones(installation: Installation) -> None:
-    """Whose zones nobody knows, the two tasks of ``b`` could as well be in one of them."""
+    """Without known zones, both tasks of ``b`` may be in the same zone."""
     installation.kubelet.takes = lambda pod: False
     for zone in ("east", "west"):
         installation.another_kubelet(labels={LABEL: zone}, takes=lambda pod, zone=zone: ZONE.get(pod) == zone)

@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of what strangers send: the long run, and its seeds as tests (docs/evidence)."""
+"""Coverage-guided fuzzing of untrusted input: the long run, and its seeds as tests (docs/evidence)."""

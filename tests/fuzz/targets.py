@@ -1,4 +1,4 @@
-"""What is fuzzed. Each target takes any bytes and raises if a promise is broken."""
+"""The fuzz targets. Each takes arbitrary bytes and raises if a promise is broken."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ SECRET: Final = "planted-secret"
 
 
 def seeds(target: str) -> list[bytes]:
-    """Inputs that have reached something new once, or have broken a promise: a line of base64 each."""
+    """Inputs that reached new code or broke a promise, one base64 line each."""
     return [base64.b64decode(line) for line in (CORPUS / f"{target}.txt").read_text().split()]
 
 
 def wire(data: bytes) -> None:
-    """A value or a DecodeError; what is written of a value is read with the same items."""
+    """Decoding yields a value or a DecodeError; a decoded value survives a round trip."""
     with suppress(DecodeError):
         metadata = decode_metadata(data)
         again = decode_metadata(encode_metadata(metadata, Protocol.SESSIONED))
@@ -77,7 +77,7 @@ RESOLVER: Final = Resolver(
 
 
 def references(data: bytes) -> None:
-    """A configuration with its values, or an error of the user's; what is not allowed is never in it."""
+    """Resolving yields a configuration or a user error; forbidden values never appear in it."""
     text = data.decode(errors="surrogateescape")
     with suppress(UnresolvedReference):
         found = RESOLVER.resolve({"option": text})
@@ -94,7 +94,7 @@ def _containers(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def _mutated(good: Any) -> st.SearchStrategy[Any]:
-    """JSON like this, in which any part may be another value, missing, or beside an unknown one."""
+    """Generates JSON like the example, with parts replaced, removed or added."""
     any_value = st.recursive(
         _LEAVES,
         lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=8), part, max_size=3),

@@ -1,4 +1,4 @@
-"""What fuzzing has found or reached once, as ordinary tests; the long run is ``python -m tests.fuzz``."""
+"""Replays the inputs that fuzzing found; the long run is ``python -m tests.fuzz``."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""What tests of several packages share: real parts as processes, fakes, waiting on conditions."""
+"""Test support for several packages: real parts as processes, fakes, waiting on conditions."""

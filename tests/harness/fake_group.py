@@ -70,7 +70,7 @@ class FakeMember:
         return f"{self.identity}-{self.incarnation}"
 
     def unread(self) -> Member:
-        """What a leader knows of a member evicted in mid-round, when the broker reveals no reports."""
+        """A leader's knowledge of a member evicted in mid-round, when the broker reveals no reports."""
         known = self.report()
         return Member(known.member_id, known.identity, known.incarnation, is_agent=known.is_agent)
 
@@ -111,7 +111,7 @@ class FakeGroup:
         self.save_fails = False
         self.config_log_away = False
         self.too_large: set[str] = set()
-        """Connectors of which the broker takes no record; ``refusals`` counts how often it was asked to."""
+        """Connectors whose records the broker rejects; ``refusals`` counts the attempts."""
         self.refusals = 0
         self.replies: dict[int, int] = {}
         self.requests = 0
@@ -135,7 +135,7 @@ class FakeGroup:
         self._do(ev.LeadTaken(self.saved, self.fold.snapshot(), tuple(evicted), tuple(unread)))
 
     def join(self, identity: str, *, stranger: bool = False, **details: object) -> FakeMember:
-        """A host that says whom it expects expects this one, too, unless it is a ``stranger``."""
+        """If the host declares its expected members, add this one, unless it is a ``stranger``."""
         facts = self.machine.state.facts
         if not stranger and facts.expected is not None and identity not in facts.expected:
             self.facts(replace(facts, expected=facts.expected | {identity}))
@@ -405,7 +405,7 @@ class FakeGroup:
         owed = self.machine.state.planned_with.given.get(member.identity, ())
         for task in assignment.assigned:
             last, epoch = before.get(task, ("", Epoch(0, 0)))
-            # What goes back to whom the leader gave it is no claim about where a stranger has moved it.
+            # Tasks that return to their assigned member say nothing about where a stranger moved them.
             moved = last in absent and absent[last].identity != member.identity and task not in owed
             if plan.assigned_why[task].why is Why.UNDELIVERED and moved:
                 assert (task, last, epoch) not in self.started, f"{task} did start at {last}"

@@ -227,8 +227,8 @@ class Installation(Namespace):
         **environment: str,
     ) -> OperatorProcess:
         """Start an operator with only its service account's rights; a second one waits for the Lease.
-        ``home`` has account and Lease, if not the namespace itself. ``proxied``: it reaches the API server
-        only through ``proxy``. ``host`` is an address of this machine. ``more``: options."""
+        ``home``: the namespace of the account and the Lease; default: the served one. ``proxied``: it reaches
+        the API server only through ``proxy``. ``host`` is an address of this machine. ``more``: options."""
         home = home or self.namespace
         log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")

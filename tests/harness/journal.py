@@ -73,7 +73,7 @@ class Journal:
         return eventually(seen, timeout_s, f"{sorted(wanted)} run")
 
     def starts(self, *tasks: str) -> int:
-        """How often these tasks were started (all tasks if none is named)."""
+        """Number of starts of these tasks (default: all tasks)."""
         return len({(r.task, r.start_ms, r.incarnation) for r in self.runs() if not tasks or r.task in tasks})
 
     def doubled(self) -> list[str]:

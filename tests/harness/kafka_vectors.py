@@ -1,4 +1,4 @@
-"""What Kafka's own assignor did on the JVM, for the tests of planner and simulation."""
+"""Results of Kafka's own assignor on the JVM, for the tests of planner and scenarios."""
 
 import gzip
 import json

@@ -198,11 +198,11 @@ class MemberGroup:
         return self.journal.settled(tasks, timeout_s)
 
     def starts(self) -> Counter[tuple[str, str]]:
-        """How often each member has started each task, by its own log: (identity, task)."""
+        """Number of starts by (identity, task), from the members' logs."""
         return self._told(" starting ")
 
     def stops(self) -> Counter[tuple[str, str]]:
-        """How often each member was told to stop each task, by its own log."""
+        """Number of requested stops by (identity, task), from the members' logs."""
         return self._told(" stopping ")
 
     def _told(self, word: str) -> Counter[tuple[str, str]]:

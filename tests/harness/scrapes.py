@@ -1,4 +1,4 @@
-"""What Prometheus reads, as its own parser sees it."""
+"""Metrics of an endpoint, parsed by Prometheus' own parser."""
 
 import urllib.request
 

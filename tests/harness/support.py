@@ -1,4 +1,4 @@
-"""What tests share: waiting on conditions instead of time, freezing processes, the marker ``slow``."""
+"""Shared test support: waiting on conditions instead of time, freezing processes, the marker ``slow``."""
 
 import os
 import signal

@@ -108,7 +108,7 @@ class FakeLeader:
 
 
 class PlatformHarness(Protocol):
-    """What a conversation says to a platform and asks of it."""
+    """The operations of a conversation with a platform."""
 
     log: list[str]
     leader: FakeLeader
@@ -163,7 +163,7 @@ def projection_of(harness: PlatformHarness, tasks: Mapping[str, int]) -> dict[st
 
 
 def done(harness: PlatformHarness) -> list[str]:
-    """What was done to members since the last question."""
+    """Actions on members since the last call."""
     steps = [step for step in harness.log if step not in ("tell", "lead")]
     harness.log.clear()
     return steps

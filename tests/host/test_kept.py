@@ -1,4 +1,4 @@
-"""What a status shows while the group's leader tells nothing."""
+"""Statuses while the group's leader reports nothing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a Worker's resource says reaches its members' command."""
+"""Fields of a Worker reach the command line of its members."""
 
 from cooperator.host.member import member_options
 from tests.controller.workers import worker

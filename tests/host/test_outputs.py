@@ -30,7 +30,7 @@ def test_who_does_not_start_is_in_nobodys_way() -> None:
     assert set(withheld(claims)) == {("default", "b")}
 
 
-def test_of_those_that_run_no_two_assignment_and_who_does_not_has_one_before_it_in_its_way() -> None:
+def test_running_connectors_share_no_directory_and_each_withheld_one_meets_an_earlier_one() -> None:
     for seed in range(300):
         seeded = random.Random(seed)
         claims = [

@@ -1,4 +1,4 @@
-"""What statuses and tables take from the report of a task."""
+"""Figures that statuses and tables derive from a task's report."""
 
 import json
 from types import SimpleNamespace

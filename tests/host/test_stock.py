@@ -1,4 +1,4 @@
-"""Stock workers' lives: which member ids end with a pod, and which never before it."""
+"""Incarnations of stock workers: which member ids end with a pod, and which never end before it."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -31,7 +31,7 @@ def test_it_runs_elsewhere_by_the_deadline_and_others_do_not_stop(group: MemberG
     victim, other = ("w-0", "w-1") if run % 2 else ("w-1", "w-0")
     eventually(lambda: len(set(group.journal.running().values())) == 2, 90, "both have tasks")
     eventually(lambda: leader.status()["settled"], 60)
-    # Nothing is moved for balance any more before the test says so.
+    # No task moves for balance until the test allows it.
     journal = {"journal": str(group.journal.path)}
     leader.set_desired(
         Desired(
@@ -46,7 +46,7 @@ def test_it_runs_elsewhere_by_the_deadline_and_others_do_not_stop(group: MemberG
     starts = group.journal.starts(*stays)
 
     with ThreadPoolExecutor(1) as host:
-        # What a host does: it looks after its processes, and reports the end of one.
+        # Act as the host: supervise the processes, and report the end of one.
         host.submit(_report_the_end, group, leader, members[victim], other)
         group.facts(leader, (other,), leaving=frozenset({victim}))
         eventually(lambda: all((victim, task) in group.stops() for task in moves), 30, "they are revoked")

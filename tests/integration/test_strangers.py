@@ -1,4 +1,4 @@
-"""Members whom the host does not know: they get no tasks, and are named."""
+"""Members that the host does not expect get no tasks and are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may still run what, when the memory has missed something. docs/spec found these histories."""
+"""Tasks that may still be running after the memory missed rounds. docs/spec found these histories."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is not as it should be is said in the log, whoever looks at statuses."""
+"""Unmet conditions are logged, whether or not a client reads statuses."""
 
 import logging
 

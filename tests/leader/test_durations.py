@@ -1,4 +1,4 @@
-"""How long a round took: from its cause until all that it gave ran."""
+"""The duration of a round: from its cause until all assigned tasks run."""
 
 from collections.abc import Mapping
 from typing import Any

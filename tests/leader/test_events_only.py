@@ -1,4 +1,4 @@
-"""Nothing but an event changes a leader's state: no shell does, and what else does is noticed."""
+"""Only events change a leader's state; other writes are detected."""
 
 import ast
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def after_machine(node: ast.AST, known: dict[str, list[str]]) -> list[str] | Non
 
 
 def wrong(source: str) -> Iterator[str]:
-    """What a module does to a machine beside reading it and handing it events."""
+    """Yields what a module does to a machine other than reading it and passing it events."""
     tree = ast.parse(source)
     known = {
         target.id: chain(node.value)

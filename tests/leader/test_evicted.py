@@ -1,4 +1,4 @@
-"""What is known of members that were removed to take the lead."""
+"""Knowledge of members that were evicted to take the lead."""
 
 from cooperator.group import DescribedMember
 from cooperator.leader.evicted import Evicted, as_last_heard

@@ -1,4 +1,4 @@
-"""What users of stock workers are told when they would change a connector of a group that we lead."""
+"""Responses to users of stock workers who try to change a connector of a group that we lead."""
 
 import asyncio
 import json

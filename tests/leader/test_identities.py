@@ -1,4 +1,6 @@
-"""Stock workers that share a client id are told apart, in every round: none is taken for another's past."""
+"""Stock workers that share a client id are told apart, in every round: none is mistaken for an earlier
+incarnation of another.
+"""
 
 from random import Random
 

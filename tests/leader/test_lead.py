@@ -1,4 +1,4 @@
-"""The leader's thread with real logs (the twin in memory): durable before sent, fenced when replaced."""
+"""The leader's thread with real logs (the in-memory fake): durable before sent, fenced when replaced."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ from tests.harness.validated_leader import ValidatedLeader
 
 
 class Group:
-    """What the leader asks of its membership, written down."""
+    """Records the leader's calls to its membership."""
 
     def __init__(self) -> None:
         self.rejoins: list[str] = []

@@ -1,4 +1,4 @@
-"""Whose lease a leader confirms, with and without a broker."""
+"""Lease confirmations of a leader, with and without a broker."""
 
 from hypothesis import given
 from hypothesis import strategies as st

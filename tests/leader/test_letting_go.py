@@ -118,7 +118,7 @@ def test_nothing_is_deleted_but_what_was_last_asked_to_go_with_its_resource(
             wanted, last = {"a": connector(orphan=wish == "Orphan")}, wish
         was_there = "a" in configured(fake)
         fake.want(Desired(number, wanted, prune=wish != "no prune"))
-        fake.advance(5_000)  # What was written a moment ago is not written again at once.
+        fake.advance(5_000)  # A recent write is not repeated at once.
         if wanted:
             assert configured(fake) == {"a"}
         elif wish == "no prune" or last == "Orphan":

@@ -1,4 +1,4 @@
-"""What members are answered while their leader cannot write: an answer, and never a traceback."""
+"""Responses to members while their leader cannot write: never a traceback."""
 
 import asyncio
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""What a leader takes from a connector's instance, and what it refuses with which code."""
+"""Requests of a connector's instance that the leader accepts or refuses, with their codes."""
 
 import json
 

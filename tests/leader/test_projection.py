@@ -1,4 +1,4 @@
-"""What a leader says of itself, for people."""
+"""The leader's status for users."""
 
 from collections.abc import Mapping
 from dataclasses import replace

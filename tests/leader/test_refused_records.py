@@ -1,4 +1,4 @@
-"""A configuration that the broker takes no record of: its Connector is told, and nobody else is harmed."""
+"""A configuration that the broker rejects is reported on its Connector and affects no other."""
 
 from collections.abc import Sequence
 
@@ -101,7 +101,7 @@ class TestMachine:
 
 
 class Group:
-    """What an actuator uses of a membership."""
+    """The part of a membership that an actuator uses."""
 
     def rejoin(self, reason: str) -> None: ...
     def evict(self, member_ids: Sequence[str]) -> None: ...

@@ -1,4 +1,4 @@
-"""What members report is read as it is, whether it was foreseen or not; what was foreseen is not decoded."""
+"""Reports are read correctly whether or not they were predicted; predicted bytes are not decoded."""
 
 from collections.abc import Mapping
 

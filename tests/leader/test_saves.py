@@ -1,4 +1,4 @@
-"""What the leader log is known to say when writes to it fail, or are not answered."""
+"""The known contents of the leader log after writes that failed or were not answered."""
 
 from cooperator.leader import events as ev
 from cooperator.leader.state import LeaderSettings

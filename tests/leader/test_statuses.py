@@ -1,4 +1,4 @@
-"""What never started, and what is said of what is no more: the status log in the leader's decisions."""
+"""The status log in the leader's decisions: tasks that never started, and statuses of deleted items."""
 
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, TaskId
@@ -100,7 +100,7 @@ class TestWhatNeverStarted:
 
 
 class TestStatuses:
-    """Of what is no more they are forgotten."""
+    """Statuses of deleted items are removed."""
 
     def test_of_deleted_connectors_and_of_tasks_too_many(self) -> None:
         group = running_group()

@@ -1,4 +1,4 @@
-"""What is said of stock workers, what is fenced for them, and how they get their group back."""
+"""Reports about stock workers, fencing for them, and the hand-back of their group."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a caller that is no member can make a leader read, keep, or believe: next to nothing."""
+"""Callers that are not members can hardly make a leader read, keep or believe anything."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Members whom the host does not know, over a fake group."""
+"""Members that the host does not expect, on a fake group."""
 
 from dataclasses import replace
 
@@ -14,7 +14,9 @@ STRANGERS = ("pond-0", "pond-1")
 
 @given(st.lists(st.sampled_from((*OURS, *STRANGERS)), min_size=1, max_size=12), st.integers(0, 12))
 def test_strangers_run_nothing_once_the_host_knows_its_own(turns: list[str], told_at: int) -> None:
-    """Each turn, a member joins, or ends if it is there; the host says whom it expects before one of them."""
+    """In each turn, a member joins, or ends if present; before one turn the host declares its expected
+    members.
+    """
     group = running_group()
     group.facts(replace(group.machine.state.facts, expected=None))
     present = set(OURS)

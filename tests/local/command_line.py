@@ -18,7 +18,7 @@ from cooperator.local.processes import marked
 from tests.harness.support import eventually
 
 CALM_S = 60.0
-"""How long to wait for what takes a moment on a machine that is not busy."""
+"""Time-out in seconds for steps that are quick on an idle machine."""
 
 
 class Local:
@@ -34,7 +34,7 @@ class Local:
         }
 
     def __call__(self, *words: str, code: int = 0, stdin: str = "") -> str:
-        """What a command prints (both streams); it must end with ``code``."""
+        """Runs a command, asserts its exit code, and returns its output (both streams)."""
         run = self._run(*words, stdin=stdin)
         assert run.returncode == code, run.stdout + run.stderr
         return run.stdout + run.stderr
@@ -59,7 +59,7 @@ class Local:
         )
 
     def seconds_until(self, text: str, *words: str) -> float:
-        """How long a command that fails takes to say ``text``."""
+        """Seconds until a failing command prints ``text``."""
         began = time.monotonic()
         with subprocess.Popen(
             [sys.executable, "-m", "cooperator.cli", "local", *words],
@@ -97,7 +97,7 @@ class Local:
         return seen.decode()
 
     def first_line(self, *words: str) -> str:
-        """What a command that goes on prints first; Ctrl-C ends it."""
+        """Returns the first output of a long-running command, then interrupts it."""
         with subprocess.Popen(
             [sys.executable, "-m", "cooperator.cli", "local", *words],
             env=self._environment,
@@ -127,7 +127,7 @@ class Local:
         return items
 
     def placed(self) -> dict[str, str]:
-        """Who runs what, once everything runs."""
+        """Tasks by member, once all tasks run."""
         tasks = self.ask("tasks")
         assert len(tasks) == 5, tasks
         assert {task["state"] for task in tasks} == {"RUNNING"}, tasks

@@ -1,4 +1,4 @@
-"""Who is the daemon of a state directory, and what belongs to the directory for good."""
+"""The daemon of a state directory, and the settings that belong to the directory."""
 
 import subprocess
 import sys

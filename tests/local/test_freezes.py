@@ -1,4 +1,4 @@
-"""A connector that freezes the process that starts it, one member after the other, is taken out."""
+"""A connector that freezes one member after the other is quarantined."""
 
 import os
 import time
@@ -57,7 +57,7 @@ def test_it_is_quarantined_after_its_second_member_and_its_neighbour_runs(runnin
     running.apply(WORKER, CONNECTOR.replace("WHICH", "calm").replace("WHERE", "never"))
     eventually(calm, 60)
     began_s = time.monotonic()
-    # What runs for a minute is suspected of nothing.
+    # A task that has run for a minute is not suspected.
     eventually(lambda: time.monotonic() - began_s > 62, 70)
     before = {name: each.incarnation for name, each in running.incarnations().items()}
     running.apply(CONNECTOR.replace("WHICH", "ice").replace("WHERE", where))

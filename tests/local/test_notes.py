@@ -1,4 +1,4 @@
-"""What local members cannot do is said when it is asked for."""
+"""Fields that local members do not support are reported on apply."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who ran what when: a history written to logs in memory, read back, and drawn."""
+"""Task history: written to in-memory logs, read back, and drawn."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The Worker's credentials for Kafka never go to servers that a Connector names."""
+"""The Worker's Kafka credentials are never sent to servers that a Connector names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What was meant by a word that is not known."""
+"""Suggestions for unknown words."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What the best plan costs, found by a library's min-cost flow; the planner's own code has no part in it."""
+"""The cost of an optimal plan, from a library's min-cost flow, independent of the planner's code."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

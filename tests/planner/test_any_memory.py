@@ -126,7 +126,7 @@ EVICTED: Mapping[str, Hold] = {
 
 
 def of_awaited_incarnations(view: View, memory: Memory) -> set[TaskId]:
-    """What stock incarnations may run that were evicted and are not back, while another one of theirs is."""
+    """Tasks of evicted stock incarnations that are not back while another of the same identity is."""
     present = {(m.identity, m.incarnation) for m in view.members} - view.facts.ended
     entries = [*memory.unstopped]
     for identity, tasks in memory.given.items():

@@ -1,4 +1,4 @@
-"""What members report and may not keep: deleted, suspended, doubled, or an earlier incarnation's."""
+"""Reported tasks that a member may not keep: deleted, suspended, duplicate, or of an earlier incarnation."""
 
 from cooperator.model import Member, Memory, Policy, TaskId
 from cooperator.planner import Facts, View, Why, plan

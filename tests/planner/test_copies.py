@@ -1,4 +1,4 @@
-"""Two members or identities claim one task: it is one's, for those that plan and for those that run it."""
+"""Two members or identities claim one task: exactly one owns it, both for planners and for members."""
 
 from cooperator.model import Member, Memory, Policy, TaskId
 from cooperator.planner import View, plan
@@ -8,7 +8,7 @@ TASK = TaskId("a", 0)
 
 
 def test_a_task_that_two_are_owed_is_given_to_one() -> None:
-    """Where what evicted members reported was older than the memory."""
+    """The reports of evicted members are older than the memory."""
     members = tuple(Member(f"m{n}", f"lake-{n}", f"life-{n}") for n in range(2))
     given = {"lake-0": frozenset({TASK}), "lake-1": frozenset({TASK, TaskId("a", -1)})}
     memory = Memory(1, 4, given, {"lake-0": "life-0", "lake-1": "life-1"})

@@ -113,7 +113,7 @@ def test_a_cordoned_member_keeps_what_it_has_and_gets_nothing_new() -> None:
 
 def test_zones_that_the_host_knows_go_before_what_members_say() -> None:
     def with_c(zones: Mapping[str, str]) -> set[str]:
-        """Who has the two tasks of a new connector."""
+        """The members that get the two tasks of a new connector."""
         group = running(4)
         group.facts = Facts(zones=frozenset(zones.items()))
         group.task_counts["c"] = 2

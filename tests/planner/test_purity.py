@@ -1,4 +1,4 @@
-"""No module whose code decides has state: what is kept from one decision to the next has an owner."""
+"""No module whose code decides has state: state that outlives a decision belongs to an object."""
 
 import importlib
 import pkgutil
@@ -111,7 +111,7 @@ GENERATED: Final = frozenset(
         *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
     }
 )
-"""What Python itself keeps with abstract classes, enumerations and named tuples."""
+"""State that Python keeps on abstract classes, enumerations and named tuples."""
 
 
 def state_of(module: ModuleType) -> list[str]:

@@ -22,7 +22,7 @@ Layout = Mapping[str, list[TaskId]]
 def layouts(
     draw: st.DrawFn, members: int = 7, connectors: int = 8, size: int = 10
 ) -> tuple[Layout, list[TaskId]]:
-    """Who keeps what, however lopsided, and what is free."""
+    """Kept tasks, however uneven, and free tasks."""
     kept: dict[str, list[TaskId]] = {f"m{i}": [] for i in range(draw(st.integers(1, members)))}
     free: list[TaskId] = []
     places = [*kept, *kept, None]

@@ -1,4 +1,4 @@
-"""A process leads many groups, each in a thread of its own: what one group plans, no other group changes."""
+"""A process leads many groups, each in a thread of its own: planning one group does not affect another."""
 
 import random
 import sys
@@ -48,7 +48,7 @@ def test_groups_that_are_planned_at_once_are_planned_as_each_alone() -> None:
 
 
 def history(number: int) -> list[tuple[View, Memory]]:
-    """What one group's leader sees and remembers, round by round."""
+    """The views and memories of one group's leader, round by round."""
     rng = random.Random(number)
     connectors = [f"of-{number}-{n}" for n in range(4)]
     policy = Policy(scheduled_rebalance_max_delay_ms=rng.choice([0, 60_000]))

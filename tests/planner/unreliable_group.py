@@ -130,7 +130,7 @@ class UnreliableGroup:
         )
 
     def plan_only(self) -> Plan:
-        """What a round would decide, without holding it."""
+        """The decision of a round that is not held."""
         view = self.view()
         decided, _ = plan(view, self.memory, self.workspace)
         check_safe(view, decided)
@@ -203,7 +203,7 @@ class UnreliableGroup:
 
 
 def check_safe(view: View, decided: Plan) -> None:
-    """What every plan must keep to, whatever happened before."""
+    """Invariants of every plan, whatever happened before."""
     reported: set[TaskId] = {
         task
         for member in view.members

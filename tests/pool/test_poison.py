@@ -57,7 +57,7 @@ def test_a_death_that_the_group_noticed_first_counts_too(pool: Start) -> None:
         starts(pods, "lake-1", BAD)
         pods.drop("lake-1")
         pods.decide()
-        pods.now_ms += 3 * WATCH_MS  # A frozen member is ended when its lease is over.
+        pods.now_ms += 3 * WATCH_MS  # A frozen member is ended when its lease ends.
         pods.decide()
         pods.crash("lake-1")
         pods.settle()
@@ -86,7 +86,7 @@ def test_a_task_that_is_never_seen_starting_counts_and_those_that_ran_long_do_no
         member = pods.members[identity]
         pods.members[identity] = replace(member, owned=member.owned | {BAD})
         pods.decide()
-        pods.now_ms += 3 * WATCH_MS  # It is frozen: nothing new is heard of it.
+        pods.now_ms += 3 * WATCH_MS  # The frozen member reports nothing new.
         pods.drop(identity)
         pods.decide()
         pods.crash(identity)

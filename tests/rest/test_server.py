@@ -77,7 +77,7 @@ def test_head_is_get_without_the_body(server: Server) -> None:
 
 
 EXAMPLES = int(os.environ.get("COOPERATOR_EXAMPLES", "15"))
-"""Of each operation; more in the long run (docs/evidence/fuzzing.md)."""
+"""Examples per operation; the long run uses more (docs/evidence/fuzzing.md)."""
 schema = schemathesis.openapi.from_dict(document())
 CHECKS = (
     not_a_server_error,

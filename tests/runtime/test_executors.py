@@ -28,7 +28,7 @@ __all__ = ["cluster", "namespace"]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "executors.yaml"
 VARIABLE = "_SPARK_AUTH_SECRET"
-"""In which Spark shows executors a secret that it has made itself."""
+"""The environment variable in which Spark passes a generated secret to executors."""
 RESTRICTED_POD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -231,7 +231,7 @@ def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
             children.append(child)
             return child
 
-        # The stranger knows everything of the pod but the secret.
+        # The attacker knows everything about the pod except the secret.
         stranger = start("stranger", **{VARIABLE: "another secret than the driver's"})
         assert stranger.wait(90) != 0
         start("own")

@@ -1,4 +1,6 @@
-"""An older copy of a checkpoint loses and doubles nothing: the sink refuses it, and there is a way out."""
+"""A restored older checkpoint neither loses nor duplicates rows: the sink refuses it, and recovery is
+possible.
+"""
 
 import shutil
 from collections import Counter
@@ -24,7 +26,7 @@ class Sink:
     config: dict[str, str]
     rows: Callable[[], Counter[str]]
     make_room: Callable[[], None] = lambda: None
-    """What users do before they reset offsets."""
+    """The steps of a user before a reset of offsets."""
 
 
 @pytest.fixture(params=["kafka", "postgres", "files", "files by batch"])
@@ -95,7 +97,7 @@ def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
     for _ in range(2):
         said = refused()
         assert "an older copy of it was restored" in said
-        assert "Restore its newest copy; or stop the Connector, reset its offsets" in said
+        assert "Restore the newest copy of the checkpoint; or stop the Connector, reset its offsets" in said
         assert sink.rows() == there, "nothing is written"
 
     sink.make_room()

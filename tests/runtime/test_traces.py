@@ -167,7 +167,7 @@ PROBLEM = Problem("topic", None, "is required", "set it")
         (Refusal("UNRESOLVED_COLUMN.WITH_SUGGESTION"), "InvalidQuery"),
         (Refusal("PARSE_SYNTAX_ERROR"), "InvalidQuery"),
         (Captured("the query ended", Captured("batch 1", Refusal("DATATYPE_MISMATCH.CAST"))), "InvalidQuery"),
-        # What a store, a catalogue, a record or a session is to blame for may pass.
+        # Errors caused by a store, a catalogue, a record or a session are transient.
         *((Refusal(condition), "") for condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")),
         *((Refusal(condition), "") for condition in ("CAST_INVALID_INPUT", "INVALID_HANDLE.SESSION_CLOSED")),
         (full_disk(), ""),

@@ -167,7 +167,7 @@ def test_the_simulated_rounds_are_those_that_then_happen(
     snapshot = snapshot_of(group)
     answer = what_if(snapshot, [change])
     assert what_if(snapshot, [change]) == answer
-    # A hold whose time is over ends in the next round, whatever that is for.
+    # An expired hold ends in the next round, whatever its cause.
     holds = [hold for hold in snapshot.memory.holds.values() if hold.until_ms > group.now_ms]
     held = {task: hold for hold in holds for task in hold.tasks}
 

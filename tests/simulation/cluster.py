@@ -25,7 +25,7 @@ BACKOFF_MAX_MS = 6_000
 FORCED_KILL_MS = 2_000
 MONITOR_MS = 500
 RELIST_MS = 2_000
-"""How often a kubelet looks at all of its pods, without any event."""
+"""Interval at which a kubelet checks all of its pods without an event."""
 UNREACHABLE_MS = 3_000
 EVICT_MS = 18_000
 
@@ -67,7 +67,9 @@ Watcher = Callable[[str, Watched], None]
 
 @dataclass(slots=True)
 class Container:
-    """What really runs of a pod on a node. ``ordered`` means that the kubelet was told to end it."""
+    """The containers of a pod that actually run on a node. ``ordered`` means that the kubelet was told to end
+    it.
+    """
 
     pod: PodObject
     starts: int = 0

@@ -1,4 +1,4 @@
-"""What a world's pods run, one class each. ``ALL`` lists them with their fractions of all seeds."""
+"""The kinds of pods in a world, one class each. ``ALL`` lists them with their fractions of all seeds."""
 
 from typing import TYPE_CHECKING
 

@@ -166,7 +166,7 @@ def forgets_its_memory_when_a_member_leads() -> Sequence[Patch]:
 
 @planted
 def assigns_during_a_take_over() -> Sequence[Patch]:
-    """What evicted members run is assigned before they are back."""
+    """Tasks of evicted members are assigned before they return."""
     right = Rounds.lead_taken
 
     def wrong(self: Rounds, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:

@@ -1,4 +1,4 @@
-"""How a bug is planted and looked for. The bugs are in ``mutations``."""
+"""Plants bugs and searches for histories that find them. The bugs are in ``mutations``."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

@@ -15,7 +15,7 @@ class Rest:
         self._simulation = simulation
 
     def lacks(self) -> str:
-        """What is not at rest yet; empty if everything is."""
+        """Describes what is not at rest yet; empty if the world is at rest."""
         return self._pods() or self._group() or self._tasks() or self._balance()
 
     def picture(self) -> dict[str, object]:

@@ -37,7 +37,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """What is left out of a seed's history, to shrink it. ``until_ms`` leaves out later faults of the safety
+    """Parts to omit from a seed's history, for shrinking. ``until_ms`` leaves out later faults of the safety
     phase; None leaves out none."""
 
     kinds: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What users have asked for, and all times of the simulation."""
+"""The desired state of the simulated users, and all time settings."""
 
 from dataclasses import dataclass, field
 

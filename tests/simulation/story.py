@@ -1,4 +1,4 @@
-"""What happened, in plain lines: to one task, to one member, or to all.
+"""Tells a history in plain lines: of one task, of one member, or of everything.
 
 Lines are merged by time: faults and the world's events (``-``), what supervisors report of their tasks and of
 themselves (the member's name), what leaders learned and did (``lead`` and their process's name), and why they

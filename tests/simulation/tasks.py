@@ -1,4 +1,4 @@
-"""What really runs everywhere: copies of tasks, and the runtime that starts and ends them.
+"""Simulated execution: the running copies of tasks, and the runtime that starts and stops them.
 
 A copy runs from the moment at which its start is requested until nothing of it runs any more, whether anybody
 knows of it or not: a stopping task runs, and so does one at a member that nobody hears of.

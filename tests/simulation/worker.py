@@ -1,4 +1,4 @@
-"""What all members' processes have in common, ours and Kafka's."""
+"""Base of all member processes, ours and Kafka's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING

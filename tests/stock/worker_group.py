@@ -267,7 +267,7 @@ class StockGroup:
         return [run for run in self.journal.runs() if run.task == task]
 
     def stopped_for_ms(self, task: str) -> int:
-        """How long the task ran nowhere between its last two incarnations."""
+        """Milliseconds between the task's last two runs."""
         before, after = self.incarnations_of(task)[-2:]
         end_ms = before.end_ms if before.end_ms is not None else self.journal.ended[before.incarnation]
         return after.start_ms - end_ms

@@ -1,4 +1,4 @@
-"""Deaths of threads are seen: a process that depends on a thread starts it supervised, and ends with it."""
+"""Deaths of supervised threads are detected and end the process."""
 
 import ast
 import ctypes
@@ -23,7 +23,7 @@ OWN_THREADS = {
     ("controller/main.py", "_stop"),
     ("runtime/jobs.py", "unit.stop"),
     ("runtime/session.py", "session.stop"),
-    # What they raise is kept, and raised where their unit is looked at.
+    # Their exceptions are stored, and raised when their unit is polled.
     ("runtime/jobs.py", "self._open"),
     ("connectors/polled.py", "self._run"),
     ("runtime/session.py", "self._start"),

@@ -1,4 +1,4 @@
-"""What the config log means: Kafka's rules for commits, deletions, target states and compaction."""
+"""Interpretation of the config log by Kafka's rules for commits, deletions, target states and compaction."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What a later release writes: readers pass over what they do not know, or take it for what is safe."""
+"""Records of a later release: readers skip unknown fields, and replace unknown values by safe ones."""
 
 import json
 from dataclasses import fields, is_dataclass, replace

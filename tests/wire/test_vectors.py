@@ -1,4 +1,4 @@
-"""What Kafka's own classes wrote on the JVM, in both directions and byte for byte."""
+"""Byte-for-byte comparison, in both directions, with output of Kafka's own classes on the JVM."""
 
 import json
 from pathlib import Path

@@ -153,7 +153,7 @@ class Learner:
             state.lease_basis_ms = sent_at_ms
 
     def _confirmed(self, event: LeaderConfirmed) -> None:
-        # A leader without its broker must not trust itself: another member may lead by now.
+        # A leader without its broker must not trust itself: another member may have become the leader.
         if event.epoch == self._state.applied and not self._state.leads:
             self._prove_lease(event.sent_at_ms)
         else:

@@ -1,10 +1,9 @@
 """``POST /offsets`` of a member: a connector's offsets.
 
 Members can reach the checkpoints, others may not. The caller is the server of Kafka Connect's REST API for
-the group and signs the request with the group's session key (KIP-507), so that nobody else can change
-offsets. Each request names a nonce that this page has given out, so that nobody can send it again. The
-caller ensures that nothing of the connector runs; this page checks again that the connector's target is
-STOPPED.
+the group and signs the request with the group's session key (KIP-507), so that no other client can change
+offsets. Each request carries a nonce issued by this member, so that it cannot be replayed. The caller ensures
+that nothing of the connector runs; this page checks again that the connector's target is STOPPED.
 """
 
 import asyncio
@@ -45,7 +44,7 @@ class OffsetsPage:
         self._secret = secrets.token_bytes(32)
         self._used: dict[str, float] = {}
         """Nonces of signed requests, and when they expire; only the endpoint's thread touches them. Unused
-        nonces are not kept: strangers may get any number of them."""
+        nonces are not stored, so that clients cannot exhaust the memory by requesting them."""
 
     async def nonce(self, request: web.Request) -> web.StreamResponse:
         """Answer ``{"nonce"}``, for one request."""

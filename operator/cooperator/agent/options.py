@@ -30,8 +30,8 @@ class WorkerOptions:
     * ``host``, ``port``: where the endpoint listens; port 0 is any free port.
     * ``advertised_host``: the host by which others reach the endpoint; ``host`` when empty.
     * ``lease_ms``: applies until an assignment gives another.
-    * ``kill_after_ms``: what still runs this long after the end of the lease is killed. Must be less than the
-      policy's lease margin.
+    * ``kill_after_ms``: a task that still runs this long after the lease has ended is killed with its
+      process. Must be less than the policy's lease margin.
     * ``revocation_timeout_ms``: a revoked task that has not stopped after this ends the member.
     * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
     * ``topics``: those of an adopted Connect cluster.

@@ -87,7 +87,7 @@ def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
 
 
 def _hanging(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
-    """Say of a revoked task that it hangs in its stop, well before its member is ended for it."""
+    """Report that a revoked task hangs in its stop, well before its member's process is ended."""
     task = state.tasks[key]
     if task.revoked_ms is None:
         task = state.tasks[key] = replace(task, revoked_ms=state.now_ms)
@@ -177,7 +177,7 @@ def _posts(state: State, settings: Settings) -> list[Instruction]:
     for connector, post in list(state.posts.items()):
         instance = state.tasks.get(TaskId(connector, INSTANCE))
         if instance is None or instance.phase not in (Phase.STARTING, Phase.RUNNING):
-            # The next attempt computes them anew.
+            # The next attempt recomputes them.
             del state.posts[connector]
             continue
         if post.in_flight is not None or post.at_ms is None or state.now_ms < post.at_ms:
@@ -259,10 +259,8 @@ def _departure(state: State) -> list[Instruction]:
 
 
 def _kill_ms(state: State, settings: Settings) -> int | None:
-    """When to kill what is still alive.
-
-    Nothing may outlive the lease by more than the margin, nor block its own move for longer than the
-    revocation time-out, as KIP-848 bounds it by the rebalance time-out.
+    """The time at which the process group is killed. No task may outlive the lease by more than the margin,
+    or delay its own move by more than the revocation time-out (KIP-848 uses the rebalance time-out).
     """
     if not state.anything_alive or state.lease_end_ms is None:
         return None

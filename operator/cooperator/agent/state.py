@@ -27,8 +27,8 @@ class Settings:
     * ``rejoin_retry_ms``: an acknowledgement that no assignment has answered is repeated after this.
     * ``refused_retry_ms``: pause after an assignment that could not be applied.
     * ``ask_every_ms``: interval between questions to the leader.
-    * ``revocation_timeout_ms``: a task that has not stopped this long after it was revoked ends the member,
-      so that it can move; after half of this time its status says that it hangs.
+    * ``revocation_timeout_ms``: if a revoked task has not stopped after this time, the member's process is
+      ended so that the task can move; after half of this time the task's status has the reason ``Hung``.
     * ``kill_after_ms``: what has not stopped this long after the end of the lease is killed. Must be less
       than the margin that the leader adds to the lease.
     * ``progress_every_ms``: minimum interval between two statuses of a task that differ only in its progress.
@@ -73,7 +73,7 @@ class Task:
 
     * ``keep``: false when the task is to be released (revoked, or the lease has ended) as soon as it has
       stopped.
-    * ``revoked_ms``: since when it is to be released while something of it runs.
+    * ``revoked_ms``: since when it has been stopping in order to be released; None while ``keep`` is true.
     * ``quiet``: release it without a status.
     * ``restart``: stop this attempt and start another.
     * ``config``, ``paused``: what the attempt was given.
@@ -192,7 +192,7 @@ class State:
 
     @property
     def lease_end_ms(self) -> int | None:
-        """The first moment at which nothing may run any more; None before any contact."""
+        """The end of the lease: no task may run from this time on; None before any contact."""
         return None if self.lease_basis_ms is None else self.lease_basis_ms + self.lease_ms
 
     @property
@@ -241,7 +241,7 @@ class State:
         return None if delay_ms is None else task.failed_ms + delay_ms
 
     def hung_ms(self, task: Task, settings: Settings) -> int | None:
-        """When the status of a revoked task begins to say that it hangs."""
+        """The time from which a revoked task is reported as hung."""
         return None if task.revoked_ms is None else task.revoked_ms + settings.revocation_timeout_ms // 2
 
     def progress_due_ms(self, task: Task, every_ms: int) -> int | None:

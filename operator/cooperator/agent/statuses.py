@@ -1,6 +1,6 @@
 """The statuses of a member: one record whenever the state of a task changes.
 
-A status is a projection for people to read; nothing is decided by it.
+Statuses are for users; no decision depends on them.
 """
 
 from collections.abc import Mapping

@@ -118,7 +118,8 @@ def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
         written = with_defaults(connector.options, {**config, "connector.class": class_name})
         return connector.delivery(parse(connector.options, written))
     except Exception:
-        # Whatever a class raises is a problem of its Connectors alone; applying one reports it.
+        # An exception of a connector class affects only the Connectors of that class; applying one reports
+        # it.
         return None
 
 

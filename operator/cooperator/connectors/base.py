@@ -87,7 +87,7 @@ class UnitContext:
 
 
 class Delivery(StrEnum):
-    """How often a record can be in the sink after failures."""
+    """Delivery guarantee: how often a record can appear in the sink after failures."""
 
     EXACTLY_ONCE = "ExactlyOnce"
     AT_LEAST_ONCE = "AtLeastOnce"

@@ -98,7 +98,8 @@ class Conversion:
     def stream(self, spark: "SparkSession") -> "DataFrame":
         """Returns the unit's converted stream, or the stream as it is read if batches are converted singly.
 
-        Raises ``OptionError`` when the SELECT cannot work, as far as that is known by now.
+        Raises ``OptionError`` when the SELECT cannot work, as far as that can be determined before the stream
+        starts.
         """
         headers = ("headers",) if self.by_batch or "headers" in self._columns else ()
         records = read_partition(spark, self._options, self._context, headers=bool(headers))

@@ -44,7 +44,7 @@ _PRIMITIVES = {
 
 
 class EncodingOptions(RegistryOptions):
-    """How rows become keys and values without a SELECT."""
+    """The default conversion of rows to keys and values, without a SELECT."""
 
     key_converter: Converter = option("key.converter", "json", expected=_EXPECTED)
     value_converter: Converter = option("value.converter", "json", expected=_EXPECTED)

@@ -67,18 +67,20 @@ class BatchTooSlow(Exception):
 
 
 WAY_OUT = (
-    "Restore its newest copy; or stop the Connector, reset its offsets, alter them "
-    "to where the sink ends (cooperator offsets), and resume it"
+    "Restore the newest copy of the checkpoint; or stop the Connector, reset its offsets, alter them "
+    "to the end of the sink (cooperator local offsets, or the REST API), and resume it"
 )
 
 
 class CheckpointBehind(ValueError):
-    """The sink has a batch that the checkpoint has not planned: an older copy of it was restored."""
+    """The sink contains a batch that the checkpoint never planned: the checkpoint was restored from an older
+    copy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last attempt that claimed the unit, and its newest committed batch (-1: none) of which query.
+    """The last attempt that claimed the unit, with its query and its newest committed batch (-1: none).
 
     ``claim`` is the owner's claim on the unit's fence; the greater of two claims is the newer one (empty:
     none). ``content`` identifies what the batch covers (``content_of``; empty: written before there was one).
@@ -99,7 +101,8 @@ class Marker:
         return self.query == query and batch <= self.batch
 
     def covers(self, query: str, batch: int, content: str) -> bool:
-        """Whether this very batch is committed. Only the newest one is ever run again, as it was planned.
+        """Whether exactly this batch is committed. Spark repeats only the newest batch, with the same
+        contents.
 
         Raises ``CheckpointBehind`` when the number is committed with other contents.
         """

@@ -64,7 +64,7 @@ class Noop(Connector[NoopOptions]):
 
 
 def _freeze() -> None:
-    """Keep the interpreter's lock, as a loop in a native library does: no other thread runs any more."""
+    """Hold the interpreter lock forever, as a loop in a native library would: no other thread can run."""
     ctypes.PyDLL(None).sleep(3_600)
 
 

@@ -45,7 +45,7 @@ class Problem:
 class OptionError(ValueError):
     """The configuration is invalid; ``problems`` is never empty.
 
-    ``passing``: it may become valid without a change, as when somebody creates the table that it names.
+    ``passing``: it may become valid without a change, for example when the missing table is created.
     """
 
     def __init__(self, problems: Sequence[Problem], *, passing: bool = False) -> None:
@@ -232,8 +232,8 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
         shown = config if written is None else written
         raise OptionError([_problem(options, dict(detail), shown) for detail in error.errors()]) from None
     except Exception as error:
-        # A validator of a plug-in, or one that a hostile value has brought down: a problem of this Connector
-        # alone. The error's text may quote a resolved secret.
+        # The validator of a plug-in failed, possibly on a hostile value. Report it as a problem of this
+        # Connector only, without the error's text, which may quote a resolved secret.
         problem = f"its class cannot check these options ({type(error).__name__})"
         remedy = "simplify the values, or report it to the author of the class"
         raise OptionError(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cooperator.connectors.base import UnitContext
 
 NEWEST = "cooperator.output.newest"
-"""The setting with the newest batch that the checkpoint has begun."""
+"""Setting that passes the newest batch begun by this checkpoint."""
 _TAKEN = re.compile(r"cooperator: output taken: (\S.*?) has batches of (.+)")
 _AHEAD = re.compile(r"cooperator: output ahead: (\S.*?) has batch (\d+)")
 _LINES = re.compile(r"[\r\n]+")

@@ -14,9 +14,9 @@ import re2
 from cooperator.connectors.options import refuse
 
 LONGEST_PATTERN: Final = 1_000
-"""Characters. The names that patterns match have at most 249."""
+"""Maximum length of a pattern, in characters; the matched names have at most 249."""
 _MAX_MEMORY_BYTES: Final = 1 << 20
-"""A pattern that repeats repetitions may expand to more; RE2 refuses it."""
+"""Memory limit for a compiled pattern, in bytes. RE2 refuses nested repetitions that expand beyond it."""
 
 
 def check_pattern(option: str, pattern: str, example: str) -> None:

@@ -39,7 +39,7 @@ class BatchLog:
     """The checkpoint of one unit."""
 
     def __init__(self, checkpoint: Place, check: Callable[[], None]) -> None:
-        """``check`` raises when this attempt does not hold the unit any more."""
+        """``check`` raises when this attempt no longer holds the unit."""
         self._checkpoint = checkpoint
         self._check = check
         self.query = ensure_query(checkpoint, check)

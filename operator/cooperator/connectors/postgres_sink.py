@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS {marker} (
 )"""
 
 _ADD = "ALTER TABLE {marker} ADD COLUMN IF NOT EXISTS content text NOT NULL DEFAULT ''"
-"""For a table that was created before batches had a content."""
+"""Upgrades a marker table that was created without the column ``content``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TableWriter:
         self._checkpoint = context.checkpoint
 
     def claim(self) -> None:
-        """Claims the unit for this attempt, so that no earlier attempt holds it any more.
+        """Claims the unit for this attempt, so that earlier attempts no longer hold it.
 
         Raises ``Replaced`` when a newer epoch has claimed it, and ``CheckpointBehind``.
         """

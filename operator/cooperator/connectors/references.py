@@ -128,7 +128,7 @@ class Resolver:
 
 
 def own_topics(group_id: str) -> frozenset[str]:
-    """Returns the topics of a Worker's group, which no Connector reads or writes."""
+    """Returns the internal topics of a Worker's group; Connectors must not read or write them."""
     return frozenset(f"{group_id}-{name}" for name in ("configs", "status", "leader", "batches", "offsets"))
 
 
@@ -169,7 +169,7 @@ def _from_file(where: str, rest: str, allowed: Sequence[str]) -> str:
     try:
         if not path.startswith("/") or not is_below(path, allowed):
             raise UnresolvedReference(_not_allowed(where, path))
-        # What was checked is opened, not what a link says by now.
+        # Open the path that was checked, since links may have changed since.
         text = Path(os.path.realpath(path)).read_text()
     except UnresolvedReference:
         raise

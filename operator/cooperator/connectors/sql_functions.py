@@ -3,7 +3,7 @@
 from typing import Final
 
 REFUSED: Final = frozenset(
-    # They run Java, hold keys in configurations, or read files by an option of theirs.
+    # These functions run Java code, take keys from configurations, or read files through options.
     {
         "aes_decrypt",
         "aes_encrypt",

@@ -45,7 +45,9 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
 
 
 def _close(session: Any) -> None:
-    """Takes from the session what no transform may use, should Spark read the text otherwise than sqlglot."""
+    """Disables session features that transforms must not use, in case Spark parses the SQL differently from
+    sqlglot.
+    """
     session.conf.set("spark.sql.runSQLOnFiles", "false")
     session.conf.set("spark.sql.variable.substitute", "false")
     if hasattr(session, "_jsparkSession"):

@@ -35,7 +35,7 @@ class Layout:
     group_id: str = ""
 
     def check_group(self, checkpoints: Place, connector: str, group_id: str) -> None:
-        """Raises ``OptionError`` when the checkpoints are those of a connector of another group."""
+        """Raises ``OptionError`` when the checkpoints belong to another group's connector."""
         if self.group_id not in ("", group_id):
             problem = f"has checkpoints of connector {connector} of the group {self.group_id} already"
             remedy = f"give the Worker of {group_id} another spec.checkpointLocation, or rename the Connector"
@@ -124,7 +124,7 @@ def settle_layout(
         layout = Layout(fixed, frozenset(units), group_id)
         content = json.dumps({"group_id": group_id, "fixed": dict(fixed), "first": sorted(units)})
         put(layout_file(checkpoints, connector), content.encode())
-        # Another group may have been first.
+        # Another group may have written the layout first.
         layout = read_layout(checkpoints, connector) or layout
     layout.check_group(checkpoints, connector, group_id)
     remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 _INACTIVITY_S: Final = 65.0
 """API servers send a bookmark every minute: a watch that is silent for longer is dead."""
 _LOOK_S: Final = 1.0
-"""How often Workers are looked at without an event."""
+"""Interval of a Worker's steps without an event."""
 _STOP_S: Final = 15.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STUCK_S: Final = 60.0

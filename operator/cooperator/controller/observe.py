@@ -87,8 +87,9 @@ def pod(body: Body) -> Pod:
 def killed(body: Body) -> str:
     """The pool's name of the pod's last incarnation if a signal, or lack of memory, ended it; else empty.
 
-    A reason in the pod's own status (Evicted, NodeShutdown, …), a container that the kubelet has lost sight
-    of, and SIGTERM (somebody asked) accuse nobody. A probe that fails ends in SIGKILL if the process hangs.
+    A reason in the pod's own status (Evicted, NodeShutdown, …), a container whose state the kubelet has lost,
+    and SIGTERM (a requested stop) are not counted against any task. A probe that fails ends in SIGKILL if the
+    process hangs.
     """
     status = body.get("status", {})
     each = next((s for s in status.get("containerStatuses") or () if s.get("name") == CONTAINER), None)

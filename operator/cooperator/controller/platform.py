@@ -46,7 +46,7 @@ from cooperator.pool import Action, Create, Delete, Drain, Kill, Phase, Remove, 
 log = logging.getLogger(__name__)
 
 RESYNC_S: Final = 30.0
-"""How often the pods are listed: a watch may miss deletions."""
+"""Interval between lists of the pods, since a watch may miss deletions."""
 _REMOVAL_EXTRA_MS: Final = 90_000
 """How long a removal may take beyond the drain time-out and the grace period of its pods."""
 
@@ -275,7 +275,7 @@ class KubernetesPlatform:
     def _create(self, identity: str, revision: str) -> None:
         assert self._wanted is not None
         if not_allowed(self._wanted.worker, self._options.allowance):
-            return  # ``publish`` says why.
+            return  # ``publish`` reports the reason.
         manifest = pod_manifest(self._wanted.worker, self._defaults, identity, revision)
         try:
             self._store.put(POD, self._api.create(PODS, manifest))
@@ -290,7 +290,9 @@ class KubernetesPlatform:
             self._refused_creates[identity] = failure
 
     def _look_for_foreign(self, identity: str) -> None:
-        """Says so if the pod ``identity`` exists and is not this Worker's, and stays."""
+        """Reports a conflict if a pod named ``identity`` exists that does not belong to this Worker and is
+        not being deleted.
+        """
         assert self._wanted is not None
         worker = self._wanted.worker
         found = self._api.get(PODS, self._name[0], identity)
@@ -298,7 +300,7 @@ class KubernetesPlatform:
             self._publisher.refused(taken("Pod", identity), NAME_TAKEN)
 
     def _replica_failures(self, worker: Worker, seen: Seen) -> Iterable[Condition]:
-        """What the cluster refuses of the pods that exist, and of those that should."""
+        """Returns the failures of existing pods and of pods that could not be created."""
         missing = {f"{worker.metadata.name}-{n}" for n in range(worker.spec.replicas)} - seen.pods.keys()
         refused = {name: each for name, each in self._refused_creates.items() if name in missing}
         self._refused_creates = refused
@@ -307,7 +309,7 @@ class KubernetesPlatform:
         return () if condition is None else (condition,)
 
     def _deletion_waits_for(self) -> str:
-        """What the Worker's deletion waits for; empty while it is not being deleted."""
+        """Returns what blocks the Worker's deletion; empty if it is not being deleted."""
         assert self._wanted is not None
         if self._wanted.goal is Goal.ORPHAN:
             return "waits until its leader has handed the group back, for which Kafka has to answer"

@@ -1,4 +1,4 @@
-"""What users see of a Worker on the API: statuses, events, the readiness gate; also the finalizers.
+"""Publishes a Worker on the API: statuses, events, the readiness gate and finalizers.
 
 A status is written when it has changed, at most once a second. Of it only the binding of a Connector to its
 Worker is read back for decisions.
@@ -61,8 +61,9 @@ class Publisher:
         """By uid: the last request that was carried out, even if it could not be recorded."""
 
     def refused(self, message: str, reason: str = INVALID_SPEC) -> None:
-        """An action was refused; the Worker's condition says so, and why in a word, until the next successful
-        step."""
+        """Record a refused action: the Worker's condition shows it, with a one-word reason, until the next
+        successful step.
+        """
         self._refusal = (reason, message)
 
     def publish(
@@ -75,7 +76,9 @@ class Publisher:
         leader: LeaderService | None,
         deletion: str = "",
     ) -> None:
-        """Bring everything up to date. ``deletion``: what the Worker's waits for. Raises ApiError."""
+        """Publish the current statuses, events and readiness gates. ``deletion``: what blocks the Worker's
+        deletion. Raises ApiError.
+        """
         assert seen.worker is not None
         for happening in (*happenings(self._before, facts.leader), *self._failures(facts)):
             self._tell(happening, seen)
@@ -126,7 +129,7 @@ class Publisher:
     ) -> None:
         name = connector.metadata.name
         wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
-        # What runs under its name belongs to another Connector.
+        # The tasks that run under this name belong to another Connector.
         told = NO_TASKS if name in found.named.refused else facts.leader
         own = connector_status(
             connector,
@@ -185,7 +188,7 @@ class Publisher:
                     if not may_write or not self._writer.write(CONNECTORS, body, status, kept):
                         continue
                 except ApiError as error:
-                    # It names another Worker by now. Any other error would fail the next one, too.
+                    # It now names another Worker. Any other error would fail the next one, too.
                     may_write = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
                     log.info("Connector %s/%s is not bound yet: %s", *_place(body), error)
                     continue
@@ -352,7 +355,7 @@ def _place(body: Body) -> Name:
 
 
 def _waits_for(connector: str, leader: Mapping[str, Any]) -> str:
-    """Return what the deletion of a Connector waits for."""
+    """Return what blocks the deletion of a Connector."""
     needed = (each for each in leader.get("conditions", ()) if each["type"] in ("KafkaReachable", "Leading"))
     away = next((each["message"] or each["reason"] for each in needed if each["status"] != "True"), "")
     if away or not is_known(leader):
@@ -383,8 +386,9 @@ def _is_task_of(text: str, connector: str) -> bool:
 
 
 def _passed_over(error: Exception) -> Exception:
-    """Return ``error``, which is raised once all others have been served: what is wrong with one Connector
-    must not keep its neighbours from their statuses. Raise what would meet them all."""
+    """Return an error that concerns this Connector only; it is raised after the statuses of all others have
+    been written. Raise an error that would affect all of them.
+    """
     if isinstance(error, ApiError) and not error.is_of_the_request:
         raise error
     return error

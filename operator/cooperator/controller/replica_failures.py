@@ -1,4 +1,4 @@
-"""What the cluster refuses of a Worker's pods: to make them, to place them, to start their containers. Pure.
+"""Failures of a Worker's pods: pods that cannot be created, scheduled or started. Pure.
 
 The condition is a Deployment's: ``ReplicaFailure``, True while there is such a failure, absent otherwise.
 """
@@ -22,8 +22,9 @@ _STARTS: Final[Mapping[str, str]] = {
     "CreateContainerError": "CreateContainerError",
     "RunContainerError": "RunContainerError",
 }
-"""The kubelet's reasons of containers that do not start, and what each is shown as: the two of an image that
-cannot be pulled alternate."""
+"""Maps the kubelet's reasons for containers that do not start to the reasons that are shown. The kubelet
+alternates between two reasons for an image that cannot be pulled.
+"""
 _REMEDIES: Final[Mapping[str, str]] = {
     "FailedCreate": "make room in the quota, or correct what the API server refuses",
     "InvalidPod": "correct spec.template",
@@ -34,7 +35,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFailure:
-    """``reason``: in a word, the cluster's own where it has one. ``text``: what the cluster says."""
+    """``reason``: in CamelCase, the cluster's own if there is one. ``text``: the cluster's message."""
 
     pod: str
     reason: str
@@ -50,7 +51,7 @@ def refused_create(pod: str, status: int, text: str) -> ReplicaFailure | None:
 
 
 def failure_of(body: Body) -> ReplicaFailure | None:
-    """Returns why a pod has no place, or a container of it does not start; None if neither is so."""
+    """Returns why a pod cannot be scheduled or one of its containers cannot start; None otherwise."""
     name, status = body["metadata"]["name"], body.get("status") or {}
     if body["metadata"].get("deletionTimestamp") is not None:
         return None

@@ -1,4 +1,4 @@
-"""What the bearer of a token may do, as the API server decides (``rest.parts.Access``)."""
+"""Authorizes the bearer of a token by asking the API server (``rest.parts.Access``)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,5 +1,6 @@
-"""Writes statuses: each only when it has changed, and to the object that was seen, not to a later one of its
-name."""
+"""Writes a status only when it has changed, and only to the observed object, not to a later object with the
+same name.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -36,7 +37,8 @@ class StatusWriter:
         status: WorkerStatus | ConnectorStatus,
         kept: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None,
     ) -> bool:
-        """Whether the object has this status now: False if it is gone or was replaced under its name.
+        """Returns whether the object now has this status: False if the object is gone or was replaced by
+        another of the same name.
 
         ``kept`` adds the figures of the stored status that stay.
         """

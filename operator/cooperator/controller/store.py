@@ -95,7 +95,7 @@ class Store:
                 if name not in listed and among(known) and _version(known) <= version
             ]
             self._specs += bool(missing)
-            # They are not in ``gone``: nobody has seen how they ended.
+            # They are not in ``gone``: their ends were not observed.
             concerned = {worker for name in missing for worker in self._concerned(kind, objects.pop(name))}
             for name in missing:
                 self._watch_health.gone((kind, name))
@@ -108,7 +108,7 @@ class Store:
             self.put(kind, body)
 
     def unheard(self) -> str:
-        """What the API lists and no handler has received, as a text; empty while all is well."""
+        """Describes objects that the API lists and no handler has received; empty if there are none."""
         with self._lock:
             late = self._watch_health.late(self._clock_s())
         if late is None:

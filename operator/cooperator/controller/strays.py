@@ -1,4 +1,4 @@
-"""Connectors whose Worker does not exist: their status says so, and a deleted one is released."""
+"""Connectors whose Worker does not exist: their status reports it, and a deleted one loses its finalizer."""
 
 import logging
 import threading
@@ -31,7 +31,7 @@ class Strays:
                 except ApiError as error:
                     log.warning("%s", error)
                 except Exception:
-                    # One that nobody can read must not keep the others from their statuses.
+                    # An unreadable Connector must not prevent the statuses of the others.
                     log.exception("Connector %s/%s", *map(body["metadata"].get, ("namespace", "name")))
 
     def _look(self, body: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
-"""What a Worker's pods need: children that are kept up to date, and contents that their template refers
-to."""
+"""Maintains the child objects of a Worker and reads the Secrets and ConfigMaps that its pod template refers
+to.
+"""
 
 import hashlib
 import json
@@ -33,11 +34,13 @@ class Supplies:
         self.refusal = ""
         """Why the Worker's surroundings do not allow its spec; empty if they do."""
         self.unread = ""
-        """What the operator may not read, so that its changes replace no member; empty if nothing."""
+        """The objects that the operator may not read, so that their changes cause no roll; empty if there are
+        none.
+        """
         self.forbidden = ""
-        """Why no pod may be made of the Worker's template; empty if one may."""
+        """Why the Worker's template is not allowed; empty if it is."""
         self.taken = ""
-        """Which object of somebody else has the name of one that the Worker needs; empty if none."""
+        """The foreign object whose name the Worker needs; empty if there is none."""
         self._renew_at = float("-inf")
         self._renewed_for: object = None
 
@@ -66,8 +69,8 @@ class Supplies:
 
     def revision(self, worker: Worker, labels: Sequence[str]) -> str:
         """Names the settings that members start with. ``labels`` are the revisions of the existing pods.
-        Until all contents have been read once it is what most pods have: unknown contents cause no roll, and
-        neither does a template of which no pod may be made."""
+        Until all contents have been read once, the result is the revision of most pods: unknown contents
+        cause no roll, nor does a template that is not allowed."""
         if (self._hashes is None or self.forbidden) and labels:
             return Counter(sorted(labels)).most_common(1)[0][0]
         return revision(worker, self.defaults, self._hashes or {})

@@ -1,4 +1,4 @@
-"""What all resources share: the spelling of fields, names, metadata."""
+"""Parts common to all resources: field names, object names and metadata."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final

@@ -63,7 +63,7 @@ _PASSING: Final = frozenset(
     {
         *("Starting", "Connecting", "Connected", "TakingLead", "CoordinatorLost", "Unreachable"),
         *("Progressing", "NotReady", "ScaleDownWaits", "Unknown", "CannotWrite"),
-        # A quota gets room, a node joins, a registry comes back.
+        # These pass without a user's action: quota is freed, a node joins, a registry recovers.
         *("FailedCreate", "Unschedulable", "SchedulingGated", "ImagePullBackOff"),
     }
 )
@@ -75,7 +75,7 @@ alarm is better than a missed one."""
 class _Verdict:
     """The missing part, if any.
 
-    ``lasting``: it stays missing until a user acts. ``unknown``: nobody knows whether it is missing.
+    ``lasting``: it stays missing until a user acts. ``unknown``: whether it is missing is not known.
     """
 
     reason: str = ""
@@ -137,9 +137,9 @@ def connector_conditions(
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
-    automatically, and ``waits_for`` if it waits for something; None while no leader tells any. ``problems``
+    automatically, and ``waits_for`` if it waits for something; None while no leader reports any. ``problems``
     say why its spec or its config was refused. ``withheld`` says why it is not started, and which other
-    Connector conflicts with it. ``refused`` says why the broker takes no record of its configuration.
+    Connector conflicts with it. ``refused`` says why the broker rejects its configuration record.
     ``deletion`` says what its deletion waits for.
     """
     if deletion:
@@ -163,7 +163,7 @@ def connector_conditions(
 
 
 def _hung(connector: Connector, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Condition]:
-    """The condition of tasks that hang in their stop, while there are any."""
+    """The condition ``Hung``; absent if no task hangs in its stop."""
     texts = [str(t["trace"]) for t in tasks if t["state"] == "STOPPING" and t.get("reason") == HUNG]
     if texts:
         yield Condition(

@@ -50,7 +50,7 @@ class State(StrEnum):
 
 
 MOST_CONFIG_BYTES: Final = 400_000
-"""A record of Kafka has at most 1 MB by default, and a task's repeats the Connector's settings."""
+"""Kafka limits a record to 1 MB by default, and each task's record repeats the Connector's settings."""
 
 
 def _config(config: Mapping[str, str]) -> Mapping[str, str]:

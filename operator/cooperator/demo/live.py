@@ -55,12 +55,12 @@ class DemoView:
 
     @property
     def joined(self) -> int:
-        """How many members are in the group."""
+        """Number of members in the group."""
         return sum(member["phase"] in ("Running", "Warming", "Stalled") for member in self.members)
 
     @property
     def warm(self) -> int:
-        """How many of them can start a task at once."""
+        """Number of members whose runtime is up."""
         return sum(member["phase"] == "Running" for member in self.members)
 
     def count(self, state: str) -> int:
@@ -68,7 +68,7 @@ class DemoView:
 
 
 class Show:
-    """Shows scenes until the context ends."""
+    """Renders frames until the context ends."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

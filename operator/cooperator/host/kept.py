@@ -1,4 +1,4 @@
-"""Figures of a status that stay while nobody knows newer ones. Pure."""
+"""Carries over the last known figures of a status while no leader reports newer ones. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,14 +8,14 @@ from cooperator.crd.status import ratio
 _OF_BOTH: Final = ("tasks", "taskSummary", "heldSummary")
 _OF_WORKERS: Final = ("held", "heldCount", "adopted", "adoptedCount", "lastRebalance")
 _OF_CONNECTORS: Final = ("state", "taskStatuses", "lag")
-"""Rates are not kept: they would look as if they were of now."""
+"""Rates are not carried over, since they would look current."""
 
 Status = Mapping[str, Any]
-"""A status as the API has it."""
+"""A status in API form."""
 
 
 def kept_of_worker(now: Status, before: Status, replicas: int) -> dict[str, Any]:
-    """Returns ``now`` with the figures of ``before``, since no leader tells any at present.
+    """Returns ``now`` with the figures of ``before``, for use while no leader reports figures.
 
     A member that still has its incarnation keeps its phase. ``replicas``: the desired number.
     """

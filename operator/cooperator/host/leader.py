@@ -1,4 +1,6 @@
-"""The leader of one Worker's group: its settings, started with them, told what is wanted, and handed back."""
+"""The leader of one Worker's group: starts it with its settings, passes on the desired state, and hands the
+group back.
+"""
 
 import logging
 import time
@@ -131,7 +133,7 @@ class Leadership:
     """One thread uses it; any thread may read its attributes.
 
     ``leader`` is None until its settings are known, and after it was handed back. ``status``: its last known
-    projection. ``facts``: what it was told last.
+    projection. ``facts``: the last facts given to it.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from cooperator.crd.spark import Spark
 
 
 def member_options(worker: Worker, bootstrap_servers: str) -> Sequence[str]:
-    """The options that all members of a Worker share, wherever they run; without identity and file locations.
+    """The options common to all members of a Worker on any platform, without identity and file locations.
 
     Defaults are omitted, so that a new release does not replace existing members.
     """

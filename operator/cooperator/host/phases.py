@@ -16,7 +16,7 @@ class MemberIncarnation(Protocol):
 
     * ``incarnation``, ``past`` (earlier ones, all ended): the member's own names of its incarnations.
     * ``removed``: nothing of the pod is left.
-    * ``marked_for``: why it is to leave, if it is.
+    * ``marked_for``: the reason for its removal; empty if it stays.
     * ``pid``: on this machine.
     """
 

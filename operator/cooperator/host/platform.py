@@ -38,7 +38,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What resources ask for of one Worker.
+    """The desired state of one Worker, from its resources.
 
     ``connectors`` may be started, but for those whose names are ``withheld``, since another one has their
     directory. ``ending``: Connectors that are being deleted. ``kept``: Kafka names of Connectors that cannot

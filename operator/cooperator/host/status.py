@@ -58,12 +58,13 @@ class WorkerFacts:
 
 
 NO_TASKS: Final[Leader] = {"leading": True, "generation": 0}
-"""What a Connector that no group runs is shown with."""
+"""The figures of a Connector that no group runs."""
 
 
 def is_known(leader: Leader) -> bool:
-    """Whether the projection tells members and tasks. While a leader starts, or does not lead, it has none of
-    them: that is no zero."""
+    """Whether the projection includes members and tasks. It has none while the leader starts or does not
+    lead, which does not mean zero.
+    """
     if leader.get("reading_statuses"):
         return False
     return bool(leader.get("leading")) and leader.get("generation", -1) >= 0

@@ -105,7 +105,7 @@ class WorkerLoop(Generic[P]):
                 try:
                     self.platform.publish(facts, self.leader)
                 except Exception:
-                    # What cannot be written must not keep alive what was deleted.
+                    # A failed write must not block the removal of a deleted Worker.
                     self._remove(seen)
                     raise
         self._remove(seen)

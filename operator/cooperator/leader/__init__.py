@@ -6,7 +6,7 @@ confirmation of leases (``lease_confirmation``) and the status as a projection (
 Their shells are the thread that feeds the machine (``leader_thread``), what carries its instructions out
 (``actuator``), the HTTP endpoint (``endpoint``), the operator's service (``service``) and the small part that
 a member needs when the broker makes it the leader (``member_lead``). Only events change the machine's state;
-``invariants`` states what holds after each, and ``story`` tells what came of it.
-``observability.group_inspector`` reads a group from outside, to answer questions "what if".
-May import ``group``, ``logs``, ``planner``, ``scenarios``, ``wire`` and ``model``.
+``invariants`` states what holds after each, and ``story`` records their effects.
+``observability.group_inspector`` reads a group from outside, to answer questions "what if". May import
+``group``, ``logs``, ``planner``, ``scenarios``, ``wire`` and ``model``.
 """

@@ -1,4 +1,4 @@
-"""What remains certain of a memory that may have missed rounds.
+"""Determines which parts of a memory are still certain after missed rounds.
 
 Every answered JoinGroup renews a lease, also in a round that ends before its plan is saved. So an incarnation
 that the memory calls missing may have been a member since: its lease must not be counted from that absence.
@@ -16,7 +16,7 @@ UNKNOWN = "(unknown)"
 
 
 def for_round(memory: Memory, generation: int) -> Memory:
-    """``memory`` for the plan of round ``generation``: absences begin anew if rounds went by unplanned.
+    """``memory`` for the plan of round ``generation``: absences restart if rounds went by unplanned.
 
     Generations of one group are consecutive; one that begins at 1 again was empty, and counts as a gap.
     """
@@ -134,9 +134,9 @@ def not_back(
     """Those of ``evicted`` that are none of the members ``present`` and whose end is not proven.
 
     A stock worker is back under another member id, which says nothing. So another incarnation of its identity
-    is told from it by the address at which it serves; where one of the two addresses is not known, by their
-    number: each member is one of those that were evicted. An agent's lease bounds what an earlier incarnation
-    of it is known to have, so that ``any_incarnation`` of it does where that is known.
+    is distinguished from it by the address at which it serves; where one of the two addresses is not known,
+    by their number: each member is one of those that were evicted. An agent's lease bounds what an earlier
+    incarnation of it is known to have, so that ``any_incarnation`` of it does where that is known.
     """
     agents = {(m.identity, "" if any_incarnation else m.incarnation) for m in present if m.is_agent}
     others = Counter((m.identity, m.url and m.worker_id) for m in present if not m.is_agent)

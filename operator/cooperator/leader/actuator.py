@@ -1,6 +1,6 @@
 """Carries out a leader's instructions: writes the logs, answers rounds and requests, calls the membership.
 
-It tells what has become durable as events. Nothing is decided here.
+It reports durable writes to the machine as events. Nothing is decided here.
 """
 
 import logging
@@ -23,7 +23,7 @@ CATCH_UP_MS: Final = 3_000
 
 
 class GroupHandle(Protocol):
-    """What the leader uses of its group membership; all calls return at once."""
+    """The part of the group membership that the leader uses; all calls return at once."""
 
     def rejoin(self, reason: str) -> None: ...
     def evict(self, member_ids: Sequence[str]) -> None: ...
@@ -76,7 +76,7 @@ class Actuator:
         return self._logs.writer
 
     def end(self) -> None:
-        """Nothing more is written under this lead."""
+        """End the tenure: nothing more is written under it."""
         self._tenure = False
         self._logs.writer.close()
 

@@ -16,7 +16,7 @@ from cooperator.wire import (
 )
 
 MEMBER_BYTES = 200
-"""What the broker stores of a member besides metadata and assignment: ids, host, time-outs."""
+"""Bytes that the broker stores per member besides metadata and assignment: ids, host, time-outs."""
 
 
 def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment) -> ev.Answer:

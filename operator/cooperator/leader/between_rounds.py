@@ -44,10 +44,12 @@ class BetweenRounds:
         self._pending_starts = pending_starts
         self._write_window = write_window
         self._basis: tuple[object, ...] = (self,) * 4
-        """What ``with_managed`` was last asked with: with many connectors it takes its time."""
+        """The last arguments of ``with_managed``, which is slow with many connectors."""
 
     def consider(self, now_ms: int) -> list[ev.Instruction]:
-        """What to do now; ends with a ``WakeAt`` wherever time alone could change that."""
+        """Returns the current instructions; the last is a ``WakeAt`` if the passing of time alone could
+        change them.
+        """
         state = self._state
         expired = self._writes.expired(now_ms)
         if not state.leading or state.in_round:
@@ -149,5 +151,5 @@ class BetweenRounds:
         request_ms = self._requests.due_ms
         if request_ms is not None:
             times = [*times, request_ms]
-        # An overdue request that changed nothing is checked again later; at once would loop for ever.
+        # An overdue request that changed nothing is checked again later; doing so at once would loop forever.
         return ev.WakeAt(min(at if at > now_ms else now_ms + REPEAT_MS for at in times))

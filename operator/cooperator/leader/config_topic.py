@@ -1,6 +1,7 @@
 """Checks that the config topic is the group's. Pure.
 
-An adopted group has its own; by a wrong one, nothing of what its members run is configured.
+An adopted group brings its own topic. With a wrong one, all running tasks would count as unconfigured and be
+revoked.
 """
 
 from collections.abc import Iterable

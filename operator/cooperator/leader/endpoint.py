@@ -15,13 +15,13 @@ from cooperator.supervision import supervised
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
-"""Longer bodies are refused (413) before they are read whole."""
+"""Maximum size of a request body, in bytes. Longer bodies are refused (413) without being read completely."""
 _BODY_BYTES = {
     "POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES,
     "PUT /connectors/{name}/fence": 4_096,
     "POST /lease": 4_096,
 }
-"""Limits of other routes. The configurations of all tasks of a connector arrive as one body."""
+"""Limits of specific routes, in bytes. The configurations of all tasks of a connector arrive in one body."""
 _SMALL_BYTES = 64 * 1024
 _LARGE_AT_ONCE = 2
 _BODY_S = 30.0
@@ -83,9 +83,9 @@ class Endpoint:
 
 
 async def body_of(request: web.Request) -> bytes:
-    """Reads a request's body, whose signature covers it and therefore can only be checked afterwards.
+    """Reads a request's body. The signature covers the body, so it can only be checked afterwards.
 
-    Bodies above 64 KB wait for each other, two at a time, so that strangers cannot fill the memory. Raises
+    At most two bodies above 64 KB are read at a time, which bounds the memory that clients can occupy. Raises
     ``web.HTTPRequestTimeout`` (408) for a body that does not arrive within 30 s.
     """
     if (request.content_length or 0) > request.client_max_size:

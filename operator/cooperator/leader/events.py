@@ -63,7 +63,7 @@ class Joining:
 class RoundFailed:
     """The plan of ``generation`` could not be saved or sent; no member got it.
 
-    ``reason`` is empty if nothing failed: the broker has begun another round, as when members join in turn.
+    ``reason`` is empty if the round was superseded, for example because another member joined.
     """
 
     generation: int
@@ -133,8 +133,9 @@ class ConfigWritten:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRefused:
-    """The broker takes no ``records`` of this connector, whenever they are written: one is too large, or no
-    record can have it. None is durable. ``requests``: as in ``WriteConfig``."""
+    """The broker permanently refuses ``records`` of this connector, because one is too large or cannot be
+    encoded. None of them is durable. ``requests``: as in ``WriteConfig``.
+    """
 
     connector: str
     records: tuple[ConfigRecord, ...]
@@ -144,8 +145,9 @@ class ConfigRefused:
 
 @dataclass(frozen=True, slots=True)
 class StepFailed:
-    """An instruction was not carried out, nor were those after it but evictions. ``unwritten``: it was a
-    write; whether that happened is unknown."""
+    """An instruction failed; those after it were dropped, except evictions. ``unwritten``: the failed
+    instruction was a write whose outcome is unknown.
+    """
 
     reason: str
     unwritten: bool = False

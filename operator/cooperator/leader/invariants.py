@@ -1,4 +1,4 @@
-"""What holds of a leader's state after every event, whatever the events are. Pure."""
+"""Invariants of a leader's state that hold after every event. Pure."""
 
 from collections.abc import Iterable
 

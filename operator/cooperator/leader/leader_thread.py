@@ -67,8 +67,8 @@ class LeaderThread:
       was fenced and before anything else is written. It may raise ``LeadRefused``.
     * ``on_refused``: called when ``claim`` refuses; it must make the membership leave.
     * ``is_silent``: whether the broker has not answered for longer than this leader's session time-out. A
-      process that was suspended for so long may have a successor that fences nobody, as stock workers do;
-      until the broker answers again, nothing is written to the config log.
+      process that was suspended for so long may have a successor that does not fence it, such as a stock
+      worker; until the broker answers again, nothing is written to the config log.
     * ``about``: context fields of its log lines (see ``log_lines``).
     """
 
@@ -89,7 +89,7 @@ class LeaderThread:
         self._about = about or {}
         self.standing = Standing()
         self._writing = False
-        """Whether the instruction that is being carried out is a write."""
+        """Whether the current instruction is a write."""
         self.plans = 0
         """Number of rounds planned here; ``planning_s``: the seconds that took, encoding included."""
         self.planning_s = 0.0
@@ -324,7 +324,7 @@ class LeaderThread:
             try:
                 self._actuator.carry_out(instruction)
             except Exception:
-                # The members that are to leave must not wait for a log.
+                # Evictions must not wait for an unavailable log.
                 for later in instructions[number:]:
                     if isinstance(later, ev.Evict):
                         self._actuator.carry_out(later)

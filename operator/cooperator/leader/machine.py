@@ -10,8 +10,8 @@ the plan sent.
 Config records are written between rounds, never inside one, since a write in a round makes members see
 an offset that the round does not name (docs/protocol.md, 6).
 
-Nothing but an event changes the state: also that a memory is durable, that a record is written or that a log
-is out of reach is told as an event.
+Only events change the state. Durable memories, written records and unreachable logs are reported as events,
+too.
 """
 
 from typing import Final
@@ -97,12 +97,14 @@ class LeaderMachine:
         return tuple(m.member_id for m in self._state.members if (m.identity, m.incarnation) not in ended)
 
     def absent_unproven(self) -> tuple[str, ...]:
-        """Identities whose tasks are held and whose end is not proven: one of them may lead by now."""
+        """Identities whose tasks are held and whose end is not proven: one of them may have become the
+        leader.
+        """
         ended, holds = self._state.facts.ended, self._state.memory.holds
         return tuple(i for i, hold in holds.items() if (i, hold.incarnation) not in ended)
 
     def view(self, now_ms: int, cause: str) -> View:
-        """What a round would be planned with now."""
+        """The view with which a round would be planned now."""
         return self._planning.view(now_ms, cause)
 
     def lacks_for_hand_back(self, now_ms: int) -> str:
@@ -117,7 +119,7 @@ class LeaderMachine:
         """Raise BrokenInvariant, with the end of the story, unless the state is consistent.
 
         Tests call it after every event. A leader at work does not: it takes as long as planning a round, and
-        members are safer with a leader whose state is in doubt than without one.
+        an inconsistent leader is safer for the members than none.
         """
         request_ms = self._requests.due_ms if self._state.leading and not self._state.in_round else None
         deadlines_ms = [*self._writes.waiting_until_ms(), *([] if request_ms is None else [request_ms])]
@@ -216,7 +218,7 @@ _ENDS_HERE: Final = (
     ev.ConfigRefused,
     ev.StepFailed,
 )
-"""Events after which nothing is derived from the state: another one follows them at once, or at the wake-up.
+"""Events that derive no instructions from the state, because another event follows at once or at the wake-up.
 
 ``MemorySaved``, ``ConfigWritten`` and ``ConfigRefused`` come while instructions are carried out, which were
 derived already.

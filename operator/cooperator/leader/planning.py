@@ -1,4 +1,4 @@
-"""What a round is planned with, and what a plan would change. Pure."""
+"""Builds the view of a round, and compares a plan with the current assignment. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -37,7 +37,7 @@ class Planning:
         return replace(self._state.policy, name=PolicyName.EAGER) if eager else self._state.policy
 
     def view(self, now_ms: int, cause: str) -> View:
-        """What a round would be planned with now."""
+        """The view with which a round would be planned now."""
         state = self._state
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
         desired = state.desired.connectors if state.desired is not None else {}

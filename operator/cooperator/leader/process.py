@@ -1,4 +1,6 @@
-"""What a process that leads needs of its platform: a clock that never jumps, and rounds without a pause."""
+"""Platform support for a leading process: a clock that never jumps, and rounds without garbage-collection
+pauses.
+"""
 
 import gc
 import time

@@ -59,7 +59,7 @@ def deleted_connectors(records: Iterable[ConfigRecord]) -> tuple[str, ...]:
 
 
 def grouped(records: Iterable[ConfigRecord]) -> dict[str, tuple[ConfigRecord, ...]]:
-    """``records`` by connector, in order; those of no connector are under an empty name."""
+    """Groups ``records`` by connector, in order; those without a connector are under an empty name."""
     found: dict[str, tuple[ConfigRecord, ...]] = {}
     for record in records:
         name = record.task.connector if isinstance(record, TaskRecord) else getattr(record, "connector", "")

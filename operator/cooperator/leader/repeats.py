@@ -21,7 +21,7 @@ class Repeats:
         return [instruction]
 
     def is_quiet(self, now_ms: int) -> bool:
-        """Whether nothing was issued recently."""
+        """Whether no instruction was issued recently."""
         return all(now_ms - at >= REPEAT_MS for at in self._emitted.values())
 
     def next_ms(self) -> list[int]:

@@ -210,5 +210,5 @@ class Rounds:
         if not state.is_durable:
             # A write without an answer may have happened: what the log says is unknown until the next.
             state.memory, state.saved = state.planned_with, None
-        # What the members hold is unknown until they report again.
+        # The members' tasks are unknown until they report again.
         self._requests.want("the last round failed" if event.reason else "the last round was superseded", 0)

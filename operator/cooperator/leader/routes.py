@@ -96,10 +96,11 @@ class LeaderRoutes:
         return code, messages.get(code, "")
 
     async def _post_lease(self, request: web.Request) -> web.StreamResponse:
-        """``{"member_id", "term", "generation"}``: 200 when the lease may be counted from this question.
+        """``{"member_id", "term", "generation"}``: 200 if the lease may be renewed from the time of this
+        request.
 
         Signed as task configurations are; a member that has not read the present key may use the former one,
-        since it may ask because it cannot read.
+        since a member that cannot read the log must still be able to ask.
         """
         if (refused := self._refused_unread(request)) is not None:
             return refused
@@ -138,7 +139,9 @@ class LeaderRoutes:
         return error_answer(409, "it is not certain that nothing was reassigned")
 
     def _refused_unread(self, request: web.Request) -> web.Response | None:
-        """Answers a caller that does not even claim to be a member, before anything of it is read."""
+        """Returns the refusal of a request that lacks a required signature, before its body is read; None
+        otherwise.
+        """
         current = self._current()
         if current is None:
             return error_answer(409, "this member does not lead")

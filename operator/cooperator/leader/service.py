@@ -60,11 +60,11 @@ log = logging.getLogger(__name__)
 RETRY_S = 2.0
 _GRACE_S: Final = 1.0
 _RECORD_OVERHEAD_BYTES: Final = 10_000
-"""Of a record of a group, beside what members send and are sent."""
+"""Estimated bytes of a group's record beyond the members' metadata and assignments."""
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
 FIRST_READ_MS = 8_000
-"""Less than the 10 s after which users are told that the broker does not answer."""
+"""Less than the 10 s after which an unresponsive broker is reported."""
 
 
 class NotLeading(TimeoutError):
@@ -213,8 +213,8 @@ class LeaderService:
     def status(self, timeout_s: float = 5) -> dict[str, Any]:
         """The projection (see ``projection``) with ``group_id``, ``url``, ``settled`` and ``conditions``.
 
-        Also contains ``totals`` of this process, which only grow, and ``reading_statuses``: the states of
-        tasks are not known yet.
+        Also contains ``totals`` of this process, which only grow, and ``reading_statuses``: true while the
+        status log is being read, so that task states are not known yet.
         """
         lead, logs = self._lead, self._logs
         answer: dict[str, Any] = {"group_id": self.settings.group_id, "url": self.url, "settled": False}
@@ -297,8 +297,8 @@ class LeaderService:
         )
         now_ms = _now_ms()
         with self._lock:
-            # The machine gets the present state before its thread hands over any event. A machine that does
-            # not lead instructs nothing.
+            # Initialise the machine before its thread delivers events; a machine that does not lead returns
+            # no instructions.
             machine.handle(ev.PolicyChanged(self._policy), now_ms)
             machine.handle(ev.FactsChanged(self._facts), now_ms)
             if self._desired is not None:

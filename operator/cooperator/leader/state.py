@@ -49,7 +49,7 @@ class LeaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a round was answered with: its plan, and the memory that must be durable before it is sent.
+    """The answer of a round: its plan, and the memory that must be durable before the plan is sent.
 
     ``facts``: those that it was planned with.
     """
@@ -61,7 +61,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Records of a connector that the broker does not take; they are tried again at ``again_ms``."""
+    """Records of a connector that the broker refused; retried at ``again_ms``."""
 
     records: tuple[ConfigRecord, ...]
     reason: str
@@ -74,7 +74,7 @@ class LeaderState:
 
     * ``in_round``: members join, or their assignments are on their way; also from taking the lead until its
       first round has been answered.
-    * ``saved``: what the leader log says for certain, but for the generation; None: not known.
+    * ``saved``: the memory known to be in the leader log, except for its generation; None: not known.
     * ``planned_with``: the memory before the present round; ``planned``: the configuration of the last one.
     * ``is_new``: no round was planned in this tenure.
     * ``sent``: for the present generation; None: its members were sent nothing new.
@@ -91,7 +91,7 @@ class LeaderState:
     * ``trouble``: the last failure of a round or a log.
     * ``unwritten``: why a write is due that has failed; empty: none is.
     * ``refused``: by connector, what the broker takes no record of.
-    * ``adopts``: the group is somebody else's, so that members whom the host does not know are at home in it.
+    * ``adopts``: the group was adopted, so members that the host does not expect are legitimate.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -138,14 +138,14 @@ class LeaderState:
         """Whether the leader log says what ``memory`` does."""
         # The generation alone decides nothing: a round that changed nothing is not written.
         memory, saved = self.memory, self.saved
-        # Most changes change how many tasks somebody has, which costs less to compare than the tasks.
+        # Compare task counts first: most changes alter them, and they are cheaper to compare than the tasks.
         if saved is None or _sizes(memory.given) != _sizes(saved.given):
             return False
         return replace(memory, generation=saved.generation) == saved
 
     @property
     def unexpected(self) -> frozenset[str]:
-        """Identities of members whom the host, which knows its own, does not know: they get no tasks."""
+        """Identities of members that the host does not expect; they get no tasks."""
         facts = self.facts
         if facts.expected is None or self.adopts:
             return frozenset()
@@ -171,7 +171,7 @@ class LeaderState:
         self.evicted = (*reported, *unread)
         self.has_memory = self.memory.generation >= 0
         if not self.has_memory:
-            # What an earlier incarnation of an agent may run is not known, so that no fence keeps it back.
+            # The tasks of an agent's earlier incarnation are unknown, so no fence can hold them back.
             for_ms = max(for_ms, self.policy.fence_ms)
         self.awaited = dict.fromkeys(absences.awaited(self.memory, reported, unread), now_ms + for_ms)
 

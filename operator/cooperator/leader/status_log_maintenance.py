@@ -25,7 +25,7 @@ class StatusLogMaintenance:
         self.leftovers = Leftovers(self._pause_ms)
 
     def wanted(self, state: LeaderState, now_ms: int) -> ev.ReadStatuses | None:
-        """What to read now, if anything."""
+        """The read to perform now; None if there is none."""
         over = frozenset(incarnation for incarnation, at_ms in self._ends(state) if at_ms <= now_ms)
         due = self.leftovers.due(state, now_ms)
         return ev.ReadStatuses(over, due) if over or due else None

@@ -25,7 +25,7 @@ class StoryLine:
 
 
 class Mark(NamedTuple):
-    """What of a state a story follows."""
+    """The parts of a state that a story follows."""
 
     leading: bool
     in_round: bool

@@ -227,7 +227,7 @@ class Writes:
     def fenced(self, event: ev.ProducersFenced, now_ms: int) -> list[ev.Instruction]:
         """Record that the producers of earlier tasks were fenced for the tasks of ``generation``.
 
-        204: recorded. 503: ask again. 410: there is a later generation by now. 409: not leading.
+        204: recorded. 503: ask again. 410: a later generation exists. 409: not leading.
         """
         request, record = event.request, event.record
         if refused := self._refusal(request):

@@ -362,7 +362,7 @@ def _fixed_changes(old: Connector, new: Connector) -> list[OptionProblem]:
     try:
         return fixed_changes(find(old.spec.class_), _config(old), _config(new))
     except OptionError:
-        return []  # The class is not installed any more.
+        return []  # The class is no longer installed.
 
 
 def _same(old: Resource, new: Resource) -> bool:

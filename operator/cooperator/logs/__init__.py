@@ -10,7 +10,7 @@ memory that passes the same tests. No decisions: what is written is decided else
     logs = open_logs(config, on_outage=print)
     logs.config.on_change(print)
 
-    twin = Logs(MemoryTransport(MemoryBroker()), config)
+    fake = Logs(MemoryTransport(MemoryBroker()), config)
 """
 
 from cooperator.logs.config_log import ConfigLog

@@ -1,4 +1,4 @@
-"""How an incarnation is named on Kubernetes."""
+"""Names of incarnations on Kubernetes."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -30,9 +30,8 @@ class Policy:
     ``lease_ms`` + ``lease_margin_ms``: after an unproven departure is noticed, its tasks never move earlier
     than this, whatever the hold. ``join_wait_ms``: how long balancing waits for expected joins.
     ``max_returns``: this many departures within ``return_window_ms`` get a hold, later ones do not (a crash
-    loop does not renew its hold for ever). ``fencing`` applies to members without a lease.
-    ``hung_after_ms``: a member that stays in one start or stop for this long is reported for replacement;
-    0: never.
+    loop cannot renew its hold forever). ``fencing`` applies to members without a lease. ``hung_after_ms``: a
+    member that stays in one start or stop for this long is reported for replacement; 0: never.
     """
 
     name: PolicyName = PolicyName.DEFAULT

@@ -12,13 +12,13 @@ RATE_VALID_MS: Final = 3 * PROGRESS_EVERY_MS
 """An older rate counts as unknown, since a task that reads would have reported a newer one. A rate of 0
 stays valid: the task has reported nothing after it."""
 HUNG: Final = "Hung"
-"""Reason of a STOPPING task that takes long, and type of the condition that says so."""
+"""Reason of a STOPPING task that exceeds its time, and type of the condition that reports it."""
 INVALID_OPTION: Final = "InvalidOption"
 INVALID_QUERY: Final = "InvalidQuery"
 LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY})
 """Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
 UNEXPECTED_MEMBER: Final = "UnexpectedMember"
-"""Type of the condition that names members of the group whom the host does not know."""
+"""Type of the condition that names members of the group that the host does not expect."""
 PROBLEMS: Final = frozenset(
     {"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure", UNEXPECTED_MEMBER}
 )

@@ -6,8 +6,8 @@ join. Cooperator's own members do not; what they still report is revoked first, 
 reports it.
 
 In the round in which the group switches to eager, stock workers have not stopped anything, and would never
-stop a task that they are not given again. So each gets its last assignment again, and the next round assigns
-everything anew.
+stop a task that they are not given again. So each gets its last assignment again, and the next round
+reassigns everything.
 """
 
 from itertools import cycle

@@ -32,7 +32,7 @@ _NONE: frozenset[TaskId] = frozenset()
 
 @dataclass(slots=True)
 class Settled:
-    """What has become of every task that should be running and is reported by nobody.
+    """Classifies every task that should be running and that no member reports.
 
     ``owed``: per identity, its own tasks that it gets back now. ``free``: lost tasks whose wait is over.
     ``reserved``: per identity, its own tasks that cannot start yet (an earlier incarnation of it may still
@@ -153,7 +153,7 @@ class _Settling:
         if hold is not None:
             due = given | hold.tasks if given else hold.tasks
         member = self.roster.current.get(identity)
-        # Of what is reported nothing is lost: most members report what they were given.
+        # Skip reported tasks: most members report exactly what they were assigned.
         all_there = member is not None and due is self.claims.reports[member.member_id].all
         lost = _NONE if all_there else due & self.unreported
         if member is None:
@@ -305,7 +305,7 @@ class _Settling:
         settled.timers_ms.extend(at_ms for at_ms in timers_ms if at_ms > self.now_ms)
         for identity, hold in settled.holds.items():
             if hold.blanket_until_ms > self.now_ms:
-                # Who runs what is not known, and even the memory of whose it is can be old.
+                # The current holders are unknown, and even the memory of them may be outdated.
                 held = HeldTask(identity, hold.blanket_until_ms, hold.reason, hold.cause)
                 settled.held.update({task: held for task in self.unreported if task not in settled.held})
         blocked = settled.held.keys() | self.view.barred

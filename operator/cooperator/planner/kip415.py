@@ -176,7 +176,7 @@ class _Round:
             self.revoked_in_previous = False
             if not candidates:
                 return lost
-            # Members that were idle during the delay get all of it, whatever their load is by now.
+            # Members that were idle during the delay get all of it, whatever their current load is.
             for kind in (True, False):
                 for number, item in enumerate(sort_tasks(i for i in lost if i.is_instance is kind)):
                     candidates[number % len(candidates)].add(item)

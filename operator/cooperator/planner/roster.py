@@ -16,7 +16,7 @@ from cooperator.model import Member, Memory, Warmth
 from cooperator.planner.view import Facts, View
 
 FORMER_INCARNATIONS = 4
-"""How many earlier incarnations of an identity are remembered."""
+"""Maximum number of remembered earlier incarnations per identity."""
 
 
 @dataclass(frozen=True, slots=True)

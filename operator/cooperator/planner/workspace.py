@@ -1,4 +1,4 @@
-"""What one leader plans with: the assignors that are installed, and what it need not find anew in each round.
+"""The planning state of one leader: the installed assignors, and results that are reused from round to round.
 
 Most rounds change little. What is configured is the same as in the last round, and so is what most members
 report. Both are kept as sets from one round to the next; nothing else is worth its room.

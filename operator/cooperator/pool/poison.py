@@ -1,11 +1,11 @@
 """Finds, quarantines and pardons poison tasks, which kill or freeze the members that start them.
 
-A death counts only if a signal (or lack of memory) ended a process that nobody had asked to end, on a healthy
+A death counts only if a signal (or lack of memory) ended a process that was not asked to end, on a healthy
 node: losses of nodes, drains, evictions and deletions do not. It counts against the tasks whose start had not
 been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a task that was the only one to
-suspect in at least one is quarantined. The other suspects start one at a time, and twice as many after each
-trial that nobody dies of, until they are proven or cleared; their neighbours run on. A start that its member
-survives for ``WATCH_MS`` clears a task.
+suspect in at least one is quarantined. Other suspects start one at a time; the number doubles after each
+trial without a death, until a suspect is proven or all are cleared; their neighbours run on. A start that its
+member survives for ``WATCH_MS`` clears a task.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,9 +17,9 @@ from cooperator.pool.memory import PoolMemory, Starting, Trial
 from cooperator.pool.observed import PoolObserved
 
 WATCH_MS: Final = 60_000
-"""How long after its start a task is suspected when its member dies."""
+"""Milliseconds after its start during which a task is suspected if its member dies."""
 _TURN_MS: Final = 60_000
-"""How long a suspect that does not start keeps the others waiting."""
+"""Milliseconds for which a suspect that does not start delays the others."""
 _REMEMBERED: Final = 10_000
 """Number of suspects kept; those with the fewest deaths are dropped first."""
 
@@ -108,7 +108,7 @@ def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
 
 
 def _trial(memory: PoolMemory, accused: Collection[TaskId], deaths: int, now_ms: int) -> Trial | None:
-    """Return who may start next: one suspect, and after each trial that nobody died of twice as many."""
+    """Return the suspects that may start next: one, then twice as many after each trial without a death."""
     undecided, earlier = _undecided(memory, deaths), memory.trial
     if not undecided:
         return None

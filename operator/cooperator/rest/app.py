@@ -61,7 +61,7 @@ class Server:
             request.headers.get("Authorization", ""),
         )
         loop = asyncio.get_running_loop()
-        # Who may not ask is answered before anything of a body is read.
+        # Unauthorized requests are refused before their body is read.
         admitted = await loop.run_in_executor(self._threads, self._front.admit, asked)
         if isinstance(admitted, Answer):
             return _last(_response(admitted))
@@ -78,7 +78,7 @@ class Server:
 
 
 def _last(response: web.Response) -> web.Response:
-    """Ends the connection, so that the rest of a body is not read."""
+    """Closes the connection so that the rest of the body is not read."""
     response.force_close()
     return response
 

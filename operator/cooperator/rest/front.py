@@ -61,7 +61,8 @@ class Front:
         self._connectors = ConnectorAnswers(*name, connectors, group, members)
 
     def admit(self, request: Request) -> Answer | bool:
-        """Whether an answer needs the body, or a refusal: who asks, and for what, is known without it.
+        """Authorizes a request by its headers alone. Returns the refusal, or whether the answer needs the
+        body.
 
         Never raises.
         """
@@ -73,7 +74,7 @@ class Front:
         return refused if isinstance(refused, Answer) else self.serve(request)
 
     def serve(self, request: Request) -> Answer:
-        """As ``answer``, for a request that has been admitted."""
+        """Like ``answer``, for an authorized request."""
         return self._guarded(request, lambda: self._served(request))
 
     def _admitted(self, request: Request) -> tuple[Route, dict[str, str]]:

@@ -72,7 +72,7 @@ class Group(Protocol):
 
 
 class Members(Protocol):
-    """What only members know, or code that knows their connector classes."""
+    """Operations that require the members, or code with access to their connector classes."""
 
     def wrong_name(self, name: str) -> str:
         """Why no connector of theirs can have this name, with the remedy; empty if one can."""

@@ -1,4 +1,4 @@
-"""What only stock Kafka Connect workers know, fetched from a member's own REST API (``parts.Members``)."""
+"""Information from stock Kafka Connect workers, fetched from a member's own REST API (``parts.Members``)."""
 
 import json
 import time

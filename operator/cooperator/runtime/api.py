@@ -78,7 +78,7 @@ class RuntimeSettings:
         )
 
     def resolved_conf(self) -> Mapping[str, str]:
-        """Returns ``spark_conf`` with references resolved; its author, the Worker's, may name any file."""
+        """Returns ``spark_conf`` with references resolved; the Worker's author may refer to any file."""
         return replace(self.resolver(), allowed_files=("/",)).resolve(self.spark_conf).config
 
 

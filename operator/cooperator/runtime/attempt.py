@@ -132,7 +132,7 @@ class Attempt:
                     self._run_once()
         except Exception as error:
             trace, reason = describe(error), lasting_reason(error)
-        except BaseException as error:  # Code of users may call sys.exit().
+        except BaseException as error:  # User code may call sys.exit().
             trace = f"{type(error).__name__}: {error}"
         # The report is made under the lock, so that a stop that arrives now is answered after it.
         with self._change:

@@ -62,7 +62,7 @@ def main() -> None:
         group_id=said["group_id"],
         bootstrap_servers=said["bootstrap_servers"],
         heap_mb=512,
-        # A trial's author writes both the class and the files that its options refer to.
+        # In a conformance trial, one author provides both the class and the files that its options refer to.
         allowed_files=("/",),
     )
     told = RecordingListener()

@@ -58,8 +58,9 @@ def executor_settings(user: Mapping[str, str]) -> dict[str, str]:
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
     }
     if user.get("spark.authenticate", "true") != "false":
-        # Else whoever reaches the driver's port joins it, reads its rows and runs code in it. Spark makes a
-        # secret for each driver and shows it to its executors in a variable, unless a file has it.
+        # Without authentication, any client of the driver's port could join as an executor, read rows and run
+        # code. Spark generates a secret per driver and passes it to executors in an environment variable,
+        # unless it is in a file.
         conf |= dict.fromkeys(_PROTECTED, "true")
     if pod := user.get(_DRIVER_POD):
         conf[f"spark.kubernetes.executor.label.{_DRIVER_LABEL}"] = pod

@@ -187,7 +187,7 @@ class _Unit:
             self._running = connector.open(options, context)
         except Exception as error:
             self._failure = error
-        except BaseException as error:  # Code of users may call sys.exit().
+        except BaseException as error:  # User code may call sys.exit().
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
 
     def poll(self) -> UnitProgress | None:

@@ -22,12 +22,12 @@ _REFUSED_QUERY: Final = (
     *("AMBIGUOUS_", "DATATYPE_MISMATCH", "INVALID_PARAMETER_VALUE.PATTERN", "MISSING_", "PARSE_"),
     *("STREAMING_OUTPUT_MODE.", "UNRESOLVED_", "UNSUPPORTED_", "WRONG_NUM_ARGS"),
 )
-"""Spark's error conditions that a query causes by itself. Those that concern a store or a catalogue (a path
-or a table that is not there) are not among them: they may pass."""
+"""Spark error conditions that the query itself causes. Those that concern a store or a catalogue (a path or a
+table that is not there) are not among them: they may pass."""
 
 
 class TaskFailed(Exception):
-    """Why a job ended; the message is the whole report (cleared of secrets).
+    """The failure of a job. The message is the whole report, without secrets.
 
     ``reason`` is that of ``lasting_reason``.
     """
@@ -58,8 +58,8 @@ def describe(error: Exception, scrub: Callable[[str], str] = str) -> str:
 
 
 def lasting_reason(error: BaseException) -> str:
-    """Returns why the error comes back however often the task is restarted, as one word (see
-    ``LASTING_FAILURES``); empty if it may pass."""
+    """Returns the one-word reason why every restart would fail in the same way (see ``LASTING_FAILURES``);
+    empty if it may pass."""
     if isinstance(error, TaskFailed):
         return error.reason
     if isinstance(error, OptionError):
@@ -68,7 +68,7 @@ def lasting_reason(error: BaseException) -> str:
 
 
 def _is_of_query(error: BaseException) -> bool:
-    """PySpark is not imported for this: a member without queries does not have it loaded."""
+    """Does not import PySpark, which a member without queries has not loaded."""
     try:
         condition = getattr(error, "getCondition", lambda: None)()
     except Exception:

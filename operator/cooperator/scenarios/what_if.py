@@ -1,4 +1,5 @@
-"""What if: simulates changes to a group, from a snapshot of it to rest. The group itself is not touched.
+"""Answers "what if" questions: simulates changes to a group, from a snapshot until the group is at rest. The
+group itself is not touched.
 
 The planner, the rounds and the measures are those of every simulation (``driver``); only the starting point
 and the leader's facts about the changes differ. Stops, starts and rounds take no time.

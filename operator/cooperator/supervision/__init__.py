@@ -1,4 +1,4 @@
-"""Long-lived threads, watched by one supervisor: none ends by an exception without anybody noticing.
+"""Long-lived threads, watched by one supervisor: an exception that ends one of them is always noticed.
 
 What may live here: the supervisor, and how a program reacts to a death. Imports no other package.
 """

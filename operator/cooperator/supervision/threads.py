@@ -1,8 +1,8 @@
 """Threads on which a process depends, and what happens when one of them dies.
 
-A thread that ends by an exception takes its work with it, and the process looks well. Its death is logged
-and kept; a program that calls ``end_process_on_death`` ends with it, so that whoever started the process
-starts it again from the state in Kafka and Kubernetes.
+When a thread ends by an exception, its work stops while the process looks healthy. Its death is logged and
+kept; a program that calls ``end_process_on_death`` ends with it, so that the process is restarted and
+recovers from the state in Kafka and Kubernetes.
 """
 
 import logging
@@ -74,10 +74,10 @@ def deaths() -> tuple[Death, ...]:
 
 
 def end_process_on_death() -> None:
-    """From now on the process ends at once, with ``EXIT_CODE``, when one of its supervised threads dies."""
+    """End the process with ``EXIT_CODE`` as soon as one of its supervised threads dies."""
 
     def end(death: Death) -> None:
-        # A process that ends already takes its threads' surroundings away under them.
+        # Threads may fail during interpreter shutdown; that is not a death.
         if threading.main_thread().is_alive() and not sys.is_finalizing():
             os._exit(EXIT_CODE)
 

@@ -14,19 +14,21 @@ E = TypeVar("E", bound=StrEnum)
 
 SAFE: Final[Mapping[type[StrEnum], StrEnum]] = MappingProxyType(
     {
-        # It waits for the end of the lease, as whatever a later release holds a task for may need.
+        # A hold for an unknown reason waits for the end of the lease, the most conservative choice.
         HoldReason: HoldReason.UNPROVEN,
         PolicyName: PolicyName.DEFAULT,
         Fencing: Fencing.STRICT,
-        # It may run: no other state keeps it from being started elsewhere.
+        # An unknown state counts as running, the only state that prevents a start elsewhere.
         TaskState: TaskState.RUNNING,
     }
 )
-"""What an unknown value, of a later release, is taken for."""
+"""The safe value that stands for an unknown value of a later release."""
 
 
 def read_enum(text: str, kind: type[E], path: str) -> E:
-    """Return the value of that text, or the safe one. Raises DecodeError where there is no safe one."""
+    """Return the enumeration value for ``text``, or the safe value if it is unknown. Raises DecodeError if
+    there is no safe value.
+    """
     try:
         return kind(text)
     except ValueError:

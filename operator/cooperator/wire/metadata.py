@@ -146,7 +146,7 @@ def _read_report(reader: Reader) -> AgentReport | None:
     payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
     if payload is None:
         return None
-    # A role of a later release gets no work, as a leader gets none.
+    # A member with an unknown role of a later release gets no work.
     role = _ROLES.get(payload.int8("agent.role"), Role.LEADER)
     identity = payload.string("agent.identity")
     incarnation = payload.string("agent.incarnation")
@@ -169,7 +169,7 @@ def _read_report(reader: Reader) -> AgentReport | None:
 
 
 def _read_warmth(payload: Reader) -> Warmth:
-    # Nothing is taken from others for a stalled member, and nobody waits for it.
+    # The planner revokes nothing for a stalled member, and does not wait for it.
     return _WARMTHS.get(payload.int8("agent.warmth"), Warmth.STALLED)
 
 

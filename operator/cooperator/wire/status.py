@@ -19,7 +19,7 @@ _CONNECTOR: Final = "status-connector-"
 _OURS: Final = "cooperator"
 _TASK_KEY: Final = re.compile(r"(?s)(.+)-([0-9]{1,10})\Z")
 
-# What to tell a stock worker of a state it does not know: a stopping task still runs.
+# The state shown to stock workers in place of ours: a stopping task is still RUNNING.
 _STOCK: Final = MappingProxyType(
     {
         TaskState.STARTING: TaskState.UNASSIGNED,
@@ -95,7 +95,7 @@ def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
     stock = value.choice("state", TaskState)
     return TaskStatus(
         task=task,
-        # A state of a later release is written beside one that stock workers know.
+        # Our states are written in ``cooperator``, beside a state that stock workers know.
         state=_own_state(ours.text("state", stock), stock),
         worker=value.text("worker_id", ""),
         epoch=epoch,

@@ -1,4 +1,4 @@
-"""What holds for a group after every step."""
+"""Invariants of a group after every step."""
 
 from cooperator.group import GroupState
 from tests.simulation.broker.group import Member

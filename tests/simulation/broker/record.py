@@ -1,4 +1,4 @@
-"""What the coordinator writes to its log of a group, and the size of that."""
+"""The group record that the coordinator writes to its log, and its size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

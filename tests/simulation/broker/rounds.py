@@ -1,4 +1,4 @@
-"""What happens to a group: rounds, sessions that end, and the log. The machine decides on whose request."""
+"""Changes of a group: rounds, expired sessions and the log. The machine decides what triggers them."""
 
 from collections.abc import Mapping
 

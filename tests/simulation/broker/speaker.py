@@ -13,7 +13,7 @@ _SUFFIX = 37
 
 @dataclass
 class Memory:
-    """What a client has said and has been told."""
+    """The requests and responses of a client."""
 
     offers: tuple[str, ...] = ("sessioned", "compatible", "default")
     says: bytes = b""

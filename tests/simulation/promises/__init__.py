@@ -1,4 +1,4 @@
-"""What must hold after every event, one class per promise. Only the promises in ``ALL`` are checked."""
+"""The promises checked after every event, one class each. Only the promises in ``ALL`` are checked."""
 
 from tests.simulation.promises.base import Broken, Promise
 from tests.simulation.promises.consistent import Consistent

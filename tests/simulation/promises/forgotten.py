@@ -48,7 +48,7 @@ class NothingForgotten(Promise):
                     raise self.broken(f"{task} is at nobody, in no share, and not held")
 
     def _holds_are_kept(self, planned: Planned) -> None:
-        """What waits for one member is given to no other before its time."""
+        """Held tasks go to no other member before the hold ends."""
         view = planned.view
         waiting = {
             task: (identity, hold.until_ms)

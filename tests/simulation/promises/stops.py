@@ -1,4 +1,4 @@
-"""Promise 8: a stop that hangs for ever does not block the task's move.
+"""Promise 8: a stop that never ends does not block the task's move.
 
 A copy whose stop never ends is gone, with its member, by the revocation time-out; so the task can run
 elsewhere, as it must at rest. Only a frozen machine is waited for: there nothing runs.

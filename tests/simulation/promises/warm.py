@@ -52,7 +52,7 @@ class NothingIsTakenForTheCold(Promise):
         return planned.speaks(member) and not (member.draining or ended or member.identity in closed)
 
     def _own(self, member: Member, planned: Planned) -> frozenset[TaskId]:
-        """What it was to have, by the leader's memory, now that it is back."""
+        """The returning member's own tasks, according to the leader's memory."""
         memory = planned.memory
         hold = memory.holds.get(member.identity)
         given = memory.given.get(member.identity, frozenset())

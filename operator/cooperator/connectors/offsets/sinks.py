@@ -36,7 +36,8 @@ class Sink:
         return partial(self.has, options, place)
 
     def refuse_forgetting(self, options: Any, place: UnitPlace) -> None:
-        """Raises ``OffsetsError`` if the unit's file sink has batches, or if that cannot be known here.
+        """Raises ``OffsetsError`` if the unit's file sink contains batches, or if that cannot be determined
+        on this machine.
 
         A new checkpoint counts its batches from 0, and Spark's file sink skips those that its log has.
         """

@@ -71,7 +71,7 @@ def query_of(checkpoint: Place) -> str:
 
 
 def content_of(checkpoint: Place, batch: int) -> str:
-    """Returns what identifies a begun batch beside its number: when it was planned, and where it ends.
+    """Returns the identity of a begun batch apart from its number: its planning time and end offsets.
 
     Spark plans a batch again under the same number only if an older copy of its checkpoint was restored.
     """

@@ -38,7 +38,7 @@ class Kind:
     plural: str
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
-        """Raises ApiError for a name that no object can have: it may come from a user's template."""
+        """Raises ApiError for an invalid object name, which may come from a user's template."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [*(("namespaces", namespace) if namespace else ()), self.plural]
         parts += filter(None, (name, subresource))
@@ -88,7 +88,7 @@ class ApiError(PlatformError):
 
     @property
     def is_of_the_request(self) -> bool:
-        """What was written is refused, not the writer: a request about another object may well succeed."""
+        """The API server refused this object, not the caller: requests for other objects may succeed."""
         too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         return self.is_outdated or self.status in (400, too_large, HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -169,7 +169,7 @@ class Api:
             return self._call("POST", path, query=[("fieldManager", self._field_manager)], body=manifest)
 
     def replace(self, kind: Kind, manifest: Mapping[str, Any]) -> Body:
-        """For the Lease, which records who acts and is no act itself: it passes no gate.
+        """Replace without passing the gate. Used for the Lease only, which decides whether the gate is open.
 
         Raises ApiError (``is_conflict``) if the object has changed since ``manifest`` was read.
         """
@@ -236,7 +236,7 @@ class Api:
                 0, "Unreachable", f"{method} {path}: the API server does not answer: {error}"
             ) from None
         except ValueError:
-            # Such as the page of a proxy in between.
+            # For example, an error page of a proxy.
             raise ApiError(0, "Unreadable", f"{method} {path}: the answer is not JSON") from None
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise _refused(method, path, ApiException(http_resp=answer))

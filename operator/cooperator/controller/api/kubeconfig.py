@@ -18,7 +18,7 @@ _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class NoCluster(Exception):
-    """There is no cluster to ask; the message gives the reason and the remedy."""
+    """No cluster is configured. The message contains the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class OperatorLeaseKeeper:
                     self._thread.start()
                     return True
             except Exception as error:
-                # A token that cannot be read, or a proxy's page instead of an answer, passes, too.
+                # Every error counts as transient, such as an unreadable token or a proxy's error page.
                 log.warning("lease: %s", error)
             ending.wait(self._terms.renew_ms / 3000)
         return False

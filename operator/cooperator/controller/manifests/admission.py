@@ -20,7 +20,9 @@ _KAFKA_SECRETS: Final = ("sasl.secretRef", "tls.caSecretRef", "tls.certificateSe
 
 
 def validations() -> Iterator[tuple[str, str]]:
-    """(CEL expression, message) of each field, true of Workers of which the operator makes pods."""
+    """(CEL expression, message) for each restricted field. The expression is true if the operator would
+    create pods for the Worker.
+    """
     known = POD.no_others(_TEMPLATE)
     yield _if_there("template.spec", known), "spec.template.spec has a field that is not allowed: remove it"
     for name, shape in POD.known.items():
@@ -62,14 +64,16 @@ def validations() -> Iterator[tuple[str, str]]:
 
 
 def _if_there(path: str, rule: str) -> str:
-    """The rule, or the absence of the field at ``path`` below the spec or of a field above it."""
+    """An expression that is true if ``rule`` holds, or if the field at ``path`` below the spec, or one of its
+    parents, is absent.
+    """
     parts = path.split(".")
     paths = (f"{_SPEC}.{'.'.join(parts[: n + 1])}" for n in range(len(parts)))
     return " || ".join([f"!has({_SPEC})", *(f"!has({each})" for each in paths), f"({rule})"])
 
 
 def rules() -> str:
-    """The chart's file, in YAML."""
+    """Returns the contents of the chart's file, as YAML."""
     entries = (
         f"- message: {json.dumps(message)}\n  expression: >-\n    {rule}\n" for rule, message in validations()
     )

@@ -1,8 +1,8 @@
-"""What a Worker may ask of its pods: an allow-list, which an installation widens. Pure.
+"""Validates pod templates of Workers against an allow-list that an installation can extend. Pure.
 
-The right to create Workers must not be the right to everything that the operator may create. So the operator
-makes no pod from a template with a field that is not listed here, nor one above the level ``restricted`` of
-Kubernetes' Pod Security Standards, and Secrets and accounts are those that the installation names.
+Permission to create Workers must not imply every permission of the operator. So the operator makes no pod
+from a template with a field that is not listed here, nor one above the level ``restricted`` of Kubernetes'
+Pod Security Standards, and Secrets and accounts are those that the installation names.
 """
 
 from collections.abc import Mapping
@@ -34,8 +34,9 @@ from cooperator.host.security import secret_names
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What an installation lets Workers name. ``secrets`` and ``service_accounts`` are names in every
-    namespace that is served, or NAMESPACE/NAME. ``any_template``: everything that the API server accepts."""
+    """The Secrets and service accounts that an installation allows Workers to reference. ``secrets`` and
+    ``service_accounts`` are names in every namespace that is served, or NAMESPACE/NAME. ``any_template``:
+    everything that the API server accepts."""
 
     secrets: frozenset[str] = frozenset()
     service_accounts: frozenset[str] = frozenset()
@@ -43,7 +44,7 @@ class Allowance:
 
 
 def not_allowed(worker: Worker, allowance: Allowance) -> str:
-    """Why no pod may be made of this Worker: field, value and remedy; empty if one may."""
+    """Returns why this Worker's pods are refused (field, value, remedy); empty if they are allowed."""
     spec, limits = worker.spec, _limits(worker, allowance)
 
     def found() -> Problems:
@@ -65,9 +66,8 @@ def not_allowed(worker: Worker, allowance: Allowance) -> str:
 
 
 def kafka_not_allowed(worker: Worker, allowance: Allowance) -> str:
-    """Why the operator itself may not use the Secrets of ``spec.kafka``; empty if it may.
-
-    The author of a Worker also chooses the brokers that are shown their contents.
+    """Returns why the operator must not use the Secrets of ``spec.kafka``; empty if it may. The author of a
+    Worker also chooses the brokers to which their contents are sent.
     """
     limits = _limits(worker, allowance)
     found = (SECRET.problems("spec.kafka: the Secret", n, limits) for n in secret_names(worker.spec.kafka))
@@ -86,7 +86,7 @@ PROFILES: Final = (
     "container.seccomp.security.alpha.kubernetes.io/",
     "seccomp.security.alpha.kubernetes.io/",
 )
-"""Annotations that older clusters read as security profiles."""
+"""Legacy annotations that select security profiles."""
 
 SECRET: Final = NameOf(Listed.SECRET)
 ACCOUNT: Final = NameOf(Listed.ACCOUNT)
@@ -164,7 +164,7 @@ _env_from: Final = Fields({"prefix": Text(), "configMapRef": _config_map, "secre
 _no_host: Final = OneOf((None, ""))
 _handler: Final[Mapping[str, Shape]] = {
     "exec": Anything(),
-    # Else the kubelet would send requests for the author of a Worker.
+    # Otherwise a Worker's author could make the kubelet send requests to any host.
     "httpGet": Fields(
         {"host": _no_host, "path": Text(), "port": Anything(), "scheme": Text(), "httpHeaders": Anything()}
     ),

@@ -56,7 +56,8 @@ def _metadata(worker: Worker) -> Mapping[str, Any]:
 
 
 def references(template: Manifest) -> frozenset[tuple[str, str]]:
-    """(Secret or ConfigMap, name) of all that a pod template reads: their changes change the template.
+    """(kind, name) of each Secret and ConfigMap that a pod template refers to; a change of their contents
+    rolls the pods.
 
     Only the fields of a pod that refer to one are looked at, and only names that an object can have count:
     the operator reads what this returns, and the author of a Worker chooses everything else.
@@ -69,7 +70,7 @@ def references(template: Manifest) -> frozenset[tuple[str, str]]:
 
 
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
-"""The API server refuses pods that refer to anything else."""
+"""The API server rejects other names."""
 
 
 def _references(spec: Any) -> Iterator[tuple[str, Any]]:
@@ -91,7 +92,7 @@ def _references(spec: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _mappings(value: Any, name: str) -> Sequence[Mapping[str, Any]]:
-    """The entries of a list field that are mappings; none if there is no such list."""
+    """The mappings in a list field; empty if the field is missing or not a list."""
     entries = value.get(name) if isinstance(value, Mapping) else None
     return [e for e in entries if isinstance(e, Mapping)] if isinstance(entries, list | tuple) else []
 

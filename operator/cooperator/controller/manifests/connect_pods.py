@@ -1,4 +1,4 @@
-"""What pods of stock Connect workers have that others have not. Pure.
+"""The parts of a pod that only stock Connect workers need. Pure.
 
 The image is the user's, unmodified: its own script starts the worker, with settings and other files that the
 pod carries itself, as annotations (docs/decisions/034).

@@ -39,7 +39,7 @@ class Pin:
 
 
 def latest(worker: Worker, ours: Defaults) -> Pin:
-    """What this operator offers."""
+    """The inputs that this operator would use for new members."""
     return Pin(pods.RENDER_VERSION, ours.image, _chosen(worker))
 
 

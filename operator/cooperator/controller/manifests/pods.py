@@ -39,8 +39,8 @@ _MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key"
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What the operator adds to every Worker. ``image`` is for Workers without one. ``render_version``
-    selects the template of members."""
+    """Defaults that the operator applies to every Worker. ``image`` is for Workers without one.
+    ``render_version`` selects the template of members."""
 
     image: str
     bootstrap_servers: str = ""

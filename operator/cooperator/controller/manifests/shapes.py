@@ -1,4 +1,5 @@
-"""Shapes of values in manifests: what is wrong with a value, in words, and the same rule in CEL. Pure.
+"""Validation rules for values in manifests. Each rule explains a violation in words and has an equivalent in
+CEL. Pure.
 
 One declaration serves the operator, which names field, value and remedy, and an admission policy of the
 cluster (https://kubernetes.io/docs/reference/using-api/cel/), which refuses the same at once.
@@ -27,7 +28,7 @@ class Listed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an installation allows in ``namespace``. ``wide``: everything with the right types."""
+    """What an installation allows in ``namespace``. ``wide``: every value of the right type."""
 
     namespace: str
     listed: Mapping[Listed, Collection[str]]
@@ -40,7 +41,7 @@ class Limits:
 
 class Shape(Protocol):
     def problems(self, path: str, value: Any, limits: Limits) -> Problems:
-        """What is wrong with the value at ``path``, each with the remedy."""
+        """Returns the problems of the value at ``path``, each with its remedy."""
         ...
 
     def cel(self, value: str, depth: int = 0) -> str:
@@ -61,7 +62,7 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text or nothing."""
+    """A string, or null."""
 
     def problems(self, path: str, value: Any, limits: Limits) -> Problems:
         if not isinstance(value, str | None):
@@ -73,7 +74,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """``needed``: texts that each entry has, which is a mapping then."""
+    """``needed``: string fields that every entry must have; entries are then mappings."""
 
     of: Shape
     needed: tuple[str, ...] = ()
@@ -137,7 +138,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A mapping that has one shape if its field ``name`` is this name, and another if not."""
+    """A mapping whose shape depends on whether its field ``name`` has this value."""
 
     name: str
     own: Shape
@@ -154,7 +155,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """``remedy``: what to do with all other values, if not to use one of these."""
+    """``remedy``: the advice for other values; default: use one of ``values``."""
 
     values: tuple[str | bool | None, ...]
     remedy: str = ""
@@ -192,7 +193,7 @@ class NotRoot:
 
 @dataclass(frozen=True, slots=True)
 class ListWith:
-    """A list that contains a word."""
+    """A list that must contain this word."""
 
     word: str
     remedy: str
@@ -207,7 +208,7 @@ class ListWith:
 
 @dataclass(frozen=True, slots=True)
 class ListWithin:
-    """Nothing, or a list of no other words than these."""
+    """Null, or a list that contains only these words."""
 
     words: tuple[str, ...]
 
@@ -223,7 +224,7 @@ class ListWithin:
 
 @dataclass(frozen=True, slots=True)
 class NameOf:
-    """The name of an object that the installation lists."""
+    """The name of an object on the installation's allow-list."""
 
     kind: Listed
 

@@ -1,1 +1,3 @@
-"""What a leader shows: status, causes and durations of rebalances, metrics, and a group seen from outside."""
+"""Observability of a leader: status, causes and durations of rebalances, metrics, and inspection of a group
+from outside.
+"""

@@ -31,11 +31,11 @@ class Rebalance:
 
 @dataclass(slots=True)
 class History:
-    """What one leader remembers of its rounds; nothing is decided by it.
+    """One leader's record of its rounds; no decision depends on it.
 
     * ``born``: for each identity whose present incarnation this leader has seen begin, that incarnation and
       the epoch of its first round.
-    * ``owners``: the last identity that ran each task which nobody runs now.
+    * ``owners``: the last identity that ran each currently unassigned task.
     * ``busy_since_ms``: when the current activity began (ms since the epoch); None while there is none.
     * ``reasons``: number of rounds by cause.
     """

@@ -73,7 +73,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
 
 
 def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[str]:
-    """What members report of tasks that hang in their stop, those of deleted connectors too."""
+    """The members' reports of tasks that hang in their stop, including tasks of deleted connectors."""
     ended = state.facts.ended
     for member in sorted(state.members, key=lambda m: m.identity):
         if (member.identity, member.incarnation) in ended:

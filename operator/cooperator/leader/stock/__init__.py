@@ -1,1 +1,1 @@
-"""What a leader does for stock Connect workers: pending starts, forwarded requests, fencing, hand-back."""
+"""Leading stock Connect workers: pending starts, forwarded requests, fencing, hand-back."""

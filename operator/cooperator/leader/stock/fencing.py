@@ -47,7 +47,7 @@ class Zombies:
 
 
 def zombies(config: ClusterConfig, connector: str) -> Zombies | None:
-    """What to fence and record before a task of ``connector`` may produce; None: nothing."""
+    """Returns the fencing and the record that must precede tasks of ``connector``; None if none is needed."""
     known = config.fencings.get(connector, TaskFencing())
     if not known.pending:
         return None

@@ -22,7 +22,7 @@ def evenly(view: View) -> View:
 
 
 def lacks(members: tuple[Member, ...], tasks: Mapping[str, int]) -> str:
-    """What keeps the layout from being even; empty when it is. ``tasks``: their number, by connector."""
+    """Returns what makes the layout uneven; empty if it is even. ``tasks``: number of tasks by connector."""
     reported = Counter(task for member in members for task in member.owned)
     wanted = {TaskId(name, number) for name, count in tasks.items() for number in range(INSTANCE, count)}
     wrong = sorted(task for task in wanted | reported.keys() if reported[task] != (task in wanted))

@@ -106,7 +106,7 @@ def conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]
 
 
 def hung_text(status: Mapping[str, Any]) -> str:
-    """Which stock workers hang, in a sentence; empty if none does."""
+    """A sentence that names the hanging stock workers; empty if there are none."""
     found = [
         f"{each['identity']} (in {_named(each['items'])}{', to be replaced' if each['to_replace'] else ''})"
         for each in status.get("hung", ())

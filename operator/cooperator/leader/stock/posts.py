@@ -74,8 +74,9 @@ def check_signature(body: bytes, headers: Mapping[str, str], key: SessionKey | N
 
 
 def _check_record(number: int, config: Mapping[str, str]) -> None:
-    """Raises PostRefused where no record of the config log can hold the configuration: the leader could write
-    nothing any more."""
+    """Raises PostRefused where no record of the config log can hold the configuration: the leader would be
+    unable to write any record.
+    """
     try:
         size = len(json.dumps(config, ensure_ascii=False).encode())
     except UnicodeEncodeError:

@@ -12,7 +12,8 @@ from cooperator.planner.problem import Problem
 
 
 class Running:
-    """What each member keeps or gets back, minus what it releases (``homes``: the releasing member per item).
+    """The tasks that each member keeps or gets back, minus those that it releases (``homes``: the releasing
+    member per item).
 
     ``connectors``: the connectors of the pool; no others are looked up.
     """

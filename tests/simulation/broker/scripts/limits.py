@@ -1,4 +1,4 @@
-"""What ends by itself: time, and room in a record. The notation is in ``script``."""
+"""Limits: time-outs, and the size of a record. The notation is in ``script``."""
 
 TIME = {
     "a session that ends makes a round": """

@@ -1,4 +1,4 @@
-"""What makes a round, who is awaited, and which protocol wins. The notation is in ``script``."""
+"""Triggers of a round, awaited members, and protocol selection. The notation is in ``script``."""
 
 ROUNDS = {
     "a newcomer makes a round": """
