@@ -42,7 +42,10 @@ RECORDS = 4
 CALM_STEPS = 3_000
 """Within so many steps everything is delivered once the other attempts rest."""
 
-Thread = Generator[None, None, None]
+POINTS = ("begin", "write", "init", "end", "read", "row", "position", "commit", "answer", "wait")
+"""Where threads can be interrupted: before each of these."""
+
+Thread = Generator[str, None, None]
 
 
 class Broken(AssertionError):
@@ -81,6 +84,7 @@ class Rules:
     * ``any_session``: a writer takes whatever producer its process has for its slot.
     * ``bare_sessions``: sessions are told apart by their numbers only.
     * ``reads_to_stable``: readers do not wait for open transactions.
+    * ``may_disturb``: no bug, but one promise less: attempts that come too late may initialise ids.
     """
 
     start: tuple[Step, ...] = START
@@ -90,6 +94,7 @@ class Rules:
     any_session: bool = False
     bare_sessions: bool = False
     reads_to_stable: bool = False
+    may_disturb: bool = False
 
 
 @dataclass(slots=True)
@@ -121,7 +126,13 @@ class History:
         self.producers: dict[tuple[int, str], tuple[str, int]] = {}
         """The session and the epoch of the producer that a member has for a transactional id."""
         self.asleep: dict[Thread, int] = {}
+        self.point: dict[Thread, str] = {}
         self.generation = 0
+        self.task_of: dict[UnitKey, int] = {}
+        self.broker_one_in = (3, 6, 20)[choices.below(3)]
+        self.freeze_one_in = (8, 15, 40)[choices.below(3)]
+        self.sore = POINTS[choices.below(len(POINTS))]
+        """Threads freeze here more often than elsewhere."""
         self.steps = 0
         self.calm = False
         self.story: list[str] = []
@@ -138,15 +149,16 @@ class History:
     # The leader
 
     def deal(self) -> None:
-        """A new generation: the units, or some of them, are dealt to tasks anew; others stay unassigned."""
+        """A new generation: all units are dealt to tasks anew, or one unit moves; other tasks run on."""
         self.generation += 1
-        tasks: dict[int, list[UnitKey]] = {}
-        for unit in UNITS:
-            task = self.choices.below(3)
-            tasks.setdefault(task, []).append(unit)
-        for task, units in tasks.items():
-            epoch = Epoch(1, self.generation - (self.choices.below(3) if self.chance(4) else 0))
-            self.begin(task, units, epoch)
+        before = dict(self.task_of)
+        moved = UNITS if not before or self.choices.below(3) == 2 else (UNITS[self.choices.below(len(UNITS))],)
+        self.task_of.update((unit, self.choices.below(3)) for unit in moved)
+        for task in sorted({*(self.task_of[unit] for unit in moved), *(before.get(unit, 0) for unit in moved)}):
+            units = [unit for unit in UNITS if self.task_of[unit] == task]
+            if units:
+                late = self.choices.below(3) if self.chance(4) else 0
+                self.begin(task, units, Epoch(1, max(0, self.generation - late)))
 
     def begin(self, task: int, units: Sequence[UnitKey], epoch: Epoch) -> Running:
         member = self.choices.below(2)
@@ -167,7 +179,7 @@ class History:
     # An attempt's driver
 
     def _driver(self, me: Running) -> Thread:
-        yield
+        yield "begin"
         me.late = self._is_replaced(me)
         event: Event = Begin()
         while True:
@@ -176,7 +188,7 @@ class History:
             match action:
                 case Write(records):
                     for key, value in records:
-                        yield
+                        yield "write"
                         self.kafka.append_plainly("claims", key, value)
                     event = Done()
                 case Look():
@@ -184,11 +196,13 @@ class History:
                     event = Seen(claims.claims(me.attempt.units))
                 case Fence(ids):
                     for name in ids:
-                        yield from self._init(me, name)
+                        self._check_init(me, name)
+                        yield from self._init(name)
                     event = Done()
                 case Initialise(ids, session):
                     for name in ids:
-                        epoch = yield from self._init(me, name)
+                        self._check_init(me, name)
+                        epoch = yield from self._init(name)
                         self.producers[me.member, name] = (self._label(session), epoch)
                     event = Done()
                 case Read():
@@ -210,33 +224,31 @@ class History:
                     self._check_stop(me)
                     return
 
-    def _init(self, me: Running, name: str) -> Generator[None, None, int]:
+    def _init(self, name: str) -> Generator[str, None, int]:
         while True:
-            yield
-            if me.late:
-                raise Broken(f"{me.attempt.claim} begins, or recovers, after a newer claim, and initialises {name}")
+            yield "init"
             try:
                 return self.kafka.init(name)
             except Busy:
                 continue
 
-    def _read(self, partitions: Sequence[str]) -> Generator[None, None, Ledger]:
+    def _read(self, partitions: Sequence[str]) -> Generator[str, None, Ledger]:
         ledger = Ledger()
         for partition in partitions:
-            yield
+            yield "end"
             end = self.kafka.high_watermark(partition)
             if self.rules.reads_to_stable:
                 end = min(end, self.kafka.last_stable_offset(partition))
-            yield
+            yield "read"
             while self.kafka.last_stable_offset(partition) < end:
-                yield
+                yield "read"
             if self.chance(2):
                 end = self.kafka.last_stable_offset(partition)
             for entry in self.kafka.committed(partition, end):
                 ledger.apply(entry.key, entry.value)
         return ledger
 
-    def _batch(self, me: Running, session: str) -> Generator[None, None, bool]:
+    def _batch(self, me: Running, session: str) -> Generator[str, None, bool]:
         """Runs one batch; returns whether everything is known to be committed."""
         plan: dict[int, list[tuple[UnitKey, int, int]]] = {}
         for unit in me.attempt.units:
@@ -248,7 +260,7 @@ class History:
         for slot, ranges in plan.items():
             me.writers.append(self._writer(me, slot, session, ranges, outcomes))
         while len(outcomes) < len(plan):
-            yield
+            yield "wait"
             if self.chance(12):
                 self.tell(f"{me.attempt.claim}: gives a batch up")
                 return False
@@ -266,13 +278,13 @@ class History:
         ranges: Sequence[tuple[UnitKey, int, int]],
         outcomes: dict[int, bool],
     ) -> Thread:
-        yield
+        yield "begin"
         name = me.attempt.slots.ids[slot]
         held, epoch = self.producers.get((me.member, name), ("", 0))
         is_mine = held == self._label(session)
         if self.rules.writers_initialise and (not is_mine or self.chance(3)):
             # As at an executor that did not serve the slot's last batch.
-            epoch = yield from self._init(me, name)
+            epoch = yield from self._init(name)
         elif not is_mine and not self.rules.any_session:
             outcomes[slot] = False
             return
@@ -283,7 +295,7 @@ class History:
             for unit, _, end in ranges:
                 value = Position(end, me.attempt.claim).encode()
                 yield from self._append(name, epoch, "positions", PositionKey(unit).encode(), value)
-            yield
+            yield "commit"
             if self.chance(10):
                 self.kafka.end(name, epoch, commits=False)
                 outcomes[slot] = False
@@ -291,7 +303,7 @@ class History:
             self.kafka.end(name, epoch, commits=True)
             moved = ", ".join(f"{unit.unit} [{begin}, {end})" for unit, begin, end in ranges)
             self.tell(f"{me.attempt.claim}: commits {moved} by {name}, epoch {epoch}")
-            yield
+            yield "answer"
             # The answer may get lost.
             outcomes[slot] = not self.chance(6)
         except (Fenced, Busy):
@@ -299,7 +311,7 @@ class History:
 
     def _append(self, name: str, epoch: int, partition: str, key: bytes, value: bytes) -> Thread:
         while True:
-            yield
+            yield "position" if partition == "positions" else "row"
             try:
                 self.kafka.append(name, epoch, partition, key, value)
                 return
@@ -325,7 +337,7 @@ class History:
             self._restart_one()
         elif self.chance(80):
             self._crash_one()
-        elif self.chance(4):
+        elif self.chance(self.broker_one_in):
             self._broker()
         else:
             self._advance(self._awake())
@@ -364,7 +376,7 @@ class History:
         if not threads:
             return
         running, thread = threads[self.choices.below(len(threads))]
-        if self.chance(15):
+        if self.chance(3 if self.point.get(thread) == self.sore else self.freeze_one_in):
             # It freezes: for a while, or until everything else is over.
             self.asleep[thread] = self.steps + 10 * 4 ** self.choices.below(6)
             return
@@ -372,7 +384,7 @@ class History:
 
     def _go(self, running: Running, thread: Thread) -> None:
         try:
-            next(thread)
+            self.point[thread] = next(thread)
         except StopIteration:
             if thread is running.driver:
                 running.driver = None
@@ -459,6 +471,11 @@ class History:
         )
         if not newer:
             raise Broken(f"{me.attempt.claim} stopped without a newer attempt: {me.stopped}")
+
+    def _check_init(self, me: Running, name: str) -> None:
+        """An attempt that starts, or recovers, after a newer claim disturbs no other one."""
+        if me.late and not self.rules.may_disturb:
+            raise Broken(f"{me.attempt.claim} initialises {name}, though a newer claim was there before")
 
     def _is_replaced(self, me: Running) -> bool:
         """Whether a newer claim on one of its units is written."""
