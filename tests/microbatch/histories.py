@@ -36,8 +36,8 @@ from cooperator.model import Epoch
 from tests.microbatch.kafka_model import Busy, Fenced, Kafka
 
 CONNECTOR = "c"
-UNITS = tuple(UnitKey(CONNECTOR, f"u-{number}") for number in range(3))
-RECORDS = 4
+UNITS = tuple(UnitKey(CONNECTOR, f"u-{number}") for number in range(4))
+RECORDS = 10
 """The number of records of each unit's source."""
 CALM_STEPS = 3_000
 """Within so many steps everything is delivered once the other attempts rest."""
@@ -130,9 +130,15 @@ class History:
         self.generation = 0
         self.task_of: dict[UnitKey, int] = {}
         self.broker_one_in = (3, 6, 20)[choices.below(3)]
-        self.freeze_one_in = (8, 15, 40)[choices.below(3)]
+        self.freeze_one_in = (8, 15, 40, 0)[choices.below(4)]
+        """0: each thread freezes once, at a step that is chosen in advance, and runs fast otherwise."""
+        self.trap: dict[Thread, int] = {}
+        self.turmoil_one_in = (40, 100, 250)[choices.below(3)]
         self.sore = POINTS[choices.below(len(POINTS))]
         """Threads freeze here more often than elsewhere."""
+        self.by_rank = choices.below(2) == 1
+        """The thread of the highest rank goes on, instead of any one: some race far ahead of others."""
+        self.rank: dict[Thread, int] = {}
         self.steps = 0
         self.calm = False
         self.story: list[str] = []
@@ -157,8 +163,11 @@ class History:
         for task in sorted({*(self.task_of[unit] for unit in moved), *(before.get(unit, 0) for unit in moved)}):
             units = [unit for unit in UNITS if self.task_of[unit] == task]
             if units:
-                late = self.choices.below(3) if self.chance(4) else 0
-                self.begin(task, units, Epoch(1, max(0, self.generation - late)))
+                # An assignment may reach its member late, and when a newer one is already under way.
+                late = self.choices.below(3)
+                self.begin(task, units, Epoch(1, self.generation))
+                if late and not self.calm:
+                    self.begin(task, units, Epoch(1, max(0, self.generation - late)))
 
     def begin(self, task: int, units: Sequence[UnitKey], epoch: Epoch) -> Running:
         member = self.choices.below(2)
@@ -289,12 +298,15 @@ class History:
             outcomes[slot] = False
             return
         try:
-            for unit, begin, end in ranges:
-                for offset in range(begin, end):
-                    yield from self._append(name, epoch, _output(unit), str(unit).encode(), b"%d" % offset)
-            for unit, _, end in ranges:
-                value = Position(end, me.attempt.claim).encode()
-                yield from self._append(name, epoch, "positions", PositionKey(unit).encode(), value)
+            rows = [(unit, offset) for unit, begin, end in ranges for offset in range(begin, end)]
+            # Nothing depends on the order of records within a transaction.
+            early = self.choices.below(2) == 1
+            if early:
+                yield from self._move(me, name, epoch, ranges)
+            for unit, offset in rows:
+                yield from self._append(name, epoch, _output(unit), str(unit).encode(), b"%d" % offset)
+            if not early:
+                yield from self._move(me, name, epoch, ranges)
             yield "commit"
             if self.chance(10):
                 self.kafka.end(name, epoch, commits=False)
@@ -308,6 +320,13 @@ class History:
             outcomes[slot] = not self.chance(6)
         except (Fenced, Busy):
             outcomes[slot] = False
+
+    def _move(
+        self, me: Running, name: str, epoch: int, ranges: Sequence[tuple[UnitKey, int, int]]
+    ) -> Thread:
+        for unit, _, end in ranges:
+            value = Position(end, me.attempt.claim).encode()
+            yield from self._append(name, epoch, "positions", PositionKey(unit).encode(), value)
 
     def _append(self, name: str, epoch: int, partition: str, key: bytes, value: bytes) -> Thread:
         while True:
@@ -331,12 +350,8 @@ class History:
 
     def step(self) -> None:
         self.steps += 1
-        if self.chance(60):
-            self.deal()
-        elif self.chance(60):
-            self._restart_one()
-        elif self.chance(80):
-            self._crash_one()
+        if self.chance(self.turmoil_one_in):
+            (self.deal, self._restart_one, self._crash_one)[self.choices.below(3)]()
         elif self.chance(self.broker_one_in):
             self._broker()
         else:
@@ -375,15 +390,34 @@ class History:
     def _advance(self, threads: Sequence[tuple[Running, Thread]]) -> None:
         if not threads:
             return
-        running, thread = threads[self.choices.below(len(threads))]
-        if self.chance(3 if self.point.get(thread) == self.sore else self.freeze_one_in):
-            # It freezes: for a while, or until everything else is over.
+        running, thread = self._highest(threads) if self.by_rank else threads[self.choices.below(len(threads))]
+        if self._freezes(running, thread):
+            # For a while, or until everything else is over.
             self.asleep[thread] = self.steps + 10 * 4 ** self.choices.below(6)
             return
+        before = self.point.get(thread)
         self._go(running, thread)
+        if self.by_rank and (self.point[thread] in ("wait", before) or self.chance(20)):
+            self.rank[thread] = self.choices.below(1_000)
+
+    def _freezes(self, running: Running, thread: Thread) -> bool:
+        if self.freeze_one_in:
+            return self.chance(3 if self.point.get(thread) == self.sore else self.freeze_one_in)
+        if thread not in self.trap:
+            longest = 1 + self.choices.below(40 if thread is running.driver else 20)
+            self.trap[thread] = 1 + self.choices.below(longest)
+        self.trap[thread] -= 1
+        return not self.calm and self.trap[thread] == 0
+
+    def _highest(self, threads: Sequence[tuple[Running, Thread]]) -> tuple[Running, Thread]:
+        for _, thread in threads:
+            if thread not in self.rank:
+                self.rank[thread] = self.choices.below(1_000)
+        return max(threads, key=lambda each: self.rank[each[1]])
 
     def _go(self, running: Running, thread: Thread) -> None:
         try:
+            self.point.setdefault(thread, "")
             self.point[thread] = next(thread)
         except StopIteration:
             if thread is running.driver:
