@@ -1,0 +1,271 @@
+package dev.cooperator.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Runs batches of a query over {@link KafkaRanges}, each as one Spark job with a transaction for each slot.
+ *
+ * <p>A slot is a Spark partition with a transactional id of its own. Its Spark task reads the ranges that the
+ * batch gives to the slot, and commits the query's rows with the positions that they reach. Nothing is
+ * retried: a failure is a result, by which the caller recovers. The query is planned once for all batches.
+ *
+ * <p>It is not a sink of Spark's DataSource V2, whose write plans the query anew for each batch, costs events
+ * with the plan's text, repeats failed tasks, and ends the other slots when one fails. It is not thread-safe.
+ */
+public final class KafkaTransactions {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final ClassTag<SlotResult> RESULT = ClassTag$.MODULE$.apply(SlotResult.class);
+
+  private final RDD<InternalRow> rows;
+  private final SlotWriter.Target target;
+  private final boolean isReusable;
+
+  private KafkaTransactions(QueryExecution query, SlotWriter.Target target, int slots) {
+    this.rows = query.toRdd();
+    this.target = target;
+    this.isReusable = !variesByBatch(query.analyzed());
+    if (rows.getNumPartitions() != slots) {
+      throw new IllegalArgumentException(
+          "the query's plan has " + rows.getNumPartitions() + " Spark partitions instead of " + slots
+              + ": the SQL must keep each record where it was read");
+    }
+  }
+
+  /**
+   * Plans a query, with columns topic, value and optionally partition, key, headers, timestamp.
+   *
+   * @param target JSON: {@code id_prefix} of transactional ids, the topic {@code positions}, {@code slots}
+   *     (as the source's option says), and {@code settings} of the producer
+   */
+  public static KafkaTransactions plan(QueryExecution query, String target) throws IOException {
+    JsonNode node = JSON.readTree(target);
+    return new KafkaTransactions(
+        query,
+        new SlotWriter.Target(
+            settings(node), node.get("id_prefix").asText(), node.get("positions").asText(), columns(query)),
+        node.get("slots").asInt());
+  }
+
+  /** Whether the plan serves another batch: not if it has a time of its own, or random numbers. */
+  public boolean isReusable() {
+    return isReusable;
+  }
+
+  /**
+   * Initialises the producers of the first slots for the batches of a session, which fences earlier producers of
+   * the same ids.
+   */
+  public static void open(String target, int slots, String session) throws IOException {
+    JsonNode node = JSON.readTree(target);
+    SlotProducers.open(settings(node), ids(node, slots), session);
+  }
+
+  /** Closes the producers of the first slots, and aborts what they have not committed. */
+  public static void close(String target, int slots) throws IOException {
+    SlotProducers.close(ids(JSON.readTree(target), slots));
+  }
+
+  /**
+   * Runs a batch and waits for it.
+   *
+   * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
+   *     from, to, key, value, positionsPartition]}
+   * @return JSON: {@code slots}, for each slot {@code {"rows": count}} or {@code {"kind": …, "error": …}} with
+   *     the kinds fenced, retriable, data_loss and failed
+   */
+  public String run(String batch) throws IOException {
+    JsonNode node = JSON.readTree(batch);
+    List<SlotWork> works = new ArrayList<>();
+    List<Object> indexes = new ArrayList<>();
+    for (JsonNode slot : node.get("slots")) {
+      List<SlotWork.Unit> units = new ArrayList<>();
+      for (JsonNode unit : slot) {
+        units.add(
+            new SlotWork.Unit(
+                OffsetRange.of(unit), unit.get(4).asText(), unit.get(5).asText(), unit.get(6).asInt()));
+      }
+      int index = works.size();
+      indexes.add(index);
+      works.add(new SlotWork(index, node.get("session").asText(), units));
+    }
+    SlotResult[] results = new SlotResult[works.size()];
+    context().runJob(
+        rows,
+        new SlotTask(target, works.toArray(SlotWork[]::new)),
+        CollectionConverters.asScala(indexes).toList(),
+        new AbstractFunction2<Object, SlotResult, BoxedUnit>() {
+          @Override
+          public BoxedUnit apply(Object index, SlotResult result) {
+            results[(Integer) index] = result;
+            return BoxedUnit.UNIT;
+          }
+        },
+        RESULT);
+    ObjectNode answer = JSON.createObjectNode();
+    for (SlotResult result : results) {
+      answer.withArray("slots").add(result.json());
+    }
+    return answer.toString();
+  }
+
+  private SparkContext context() {
+    return rows.sparkContext();
+  }
+
+  private static List<String> ids(JsonNode target, int slots) {
+    return new SlotWriter.Target(Map.of(), target.get("id_prefix").asText(), "", null).ids(slots);
+  }
+
+  private static Map<String, String> settings(JsonNode target) {
+    Map<String, String> found = new TreeMap<>();
+    target.get("settings").fields().forEachRemaining(each -> found.put(each.getKey(), each.getValue().asText()));
+    return found;
+  }
+
+  /** What one slot's Spark task did: serializable, and small. */
+  private record SlotResult(long rows, String kind, String error) implements Serializable {
+    ObjectNode json() {
+      ObjectNode node = JSON.createObjectNode();
+      return kind == null ? node.put("rows", rows) : node.put("kind", kind).put("error", error);
+    }
+  }
+
+  /** Runs in the Spark task of a slot. */
+  private static final class SlotTask
+      extends AbstractFunction2<TaskContext, Iterator<InternalRow>, SlotResult> implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private final SlotWriter.Target target;
+    private final SlotWork[] works;
+
+    SlotTask(SlotWriter.Target target, SlotWork[] works) {
+      this.target = target;
+      this.works = works;
+    }
+
+    @Override
+    public SlotResult apply(TaskContext context, Iterator<InternalRow> rows) {
+      SlotWriter writer = null;
+      try {
+        if (context.attemptNumber() > 0) {
+          throw new IllegalStateException(
+              "Spark repeats a task whose executor was lost; what it has written is unknown");
+        }
+        SlotWork work = works[context.partitionId()];
+        work.enter(context);
+        writer = new SlotWriter(target, work);
+        long count = 0;
+        for (; rows.hasNext(); count++) {
+          writer.write(rows.next());
+        }
+        writer.commit();
+        return new SlotResult(count, null, null);
+      } catch (Throwable error) {
+        if (writer != null) {
+          writer.abort();
+        }
+        if (error instanceof VirtualMachineError || context.isInterrupted()) {
+          throw rethrown(error);
+        }
+        return new SlotResult(0, kind(error), text(error));
+      } finally {
+        SlotWork.leave(context);
+      }
+    }
+
+    private static RuntimeException rethrown(Throwable error) {
+      if (error instanceof Error) {
+        throw (Error) error;
+      }
+      return error instanceof TaskKilledException
+          ? (TaskKilledException) error
+          : new KafkaException("the Spark task was cancelled", error);
+    }
+
+    private static String kind(Throwable error) {
+      for (Throwable each = error; each != null; each = each.getCause()) {
+        if (each instanceof ProducerFencedException || each instanceof InvalidProducerEpochException) {
+          return "fenced";
+        }
+        if (each instanceof RangeConsumer.DataLoss) {
+          return "data_loss";
+        }
+        if (each instanceof RetriableException || each instanceof SlotWriter.NotOpen) {
+          return "retriable";
+        }
+      }
+      return "failed";
+    }
+
+    private static String text(Throwable error) {
+      StringBuilder found = new StringBuilder();
+      for (Throwable each = error; each != null; each = each.getCause()) {
+        found.append(found.length() == 0 ? "" : ": caused by ").append(each);
+      }
+      return found.toString();
+    }
+  }
+
+  private static SlotWriter.Columns columns(QueryExecution query) {
+    List<Attribute> output = CollectionConverters.asJava(query.executedPlan().output());
+    return new SlotWriter.Columns(
+        column(output, "topic", true, DataTypes.StringType),
+        column(output, "partition", false, DataTypes.IntegerType),
+        column(output, "key", false, DataTypes.BinaryType, DataTypes.StringType),
+        column(output, "value", true, DataTypes.BinaryType, DataTypes.StringType),
+        column(output, "headers", false, KafkaRanges.HEADERS_TYPE),
+        column(output, "timestamp", false, DataTypes.TimestampType));
+  }
+
+  private static int column(List<Attribute> output, String name, boolean isNeeded, DataType... types) {
+    for (int index = 0; index < output.size(); index++) {
+      if (output.get(index).name().equalsIgnoreCase(name)) {
+        DataType type = output.get(index).dataType();
+        for (DataType allowed : types) {
+          if (DataType.equalsIgnoreNullability(allowed, type)) {
+            return index;
+          }
+        }
+        throw new IllegalArgumentException(
+            "column " + name + " is of type " + type.sql() + ": use " + types[0].sql());
+      }
+    }
+    if (isNeeded) {
+      throw new IllegalArgumentException("the rows have no column " + name + ": select one");
+    }
+    return -1;
+  }
+
+  /** Whether the optimizer or the analyzer puts something into the plan that must differ between batches. */
+  private static boolean variesByBatch(LogicalPlan plan) {
+    return !plan.deterministic() || plan.containsPattern(TreePattern.CURRENT_LIKE());
+  }
+}
