@@ -10,9 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.errors.InvalidProducerEpochException;
-import org.apache.kafka.common.errors.ProducerFencedException;
-import org.apache.kafka.common.errors.RetriableException;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
@@ -42,7 +39,7 @@ import scala.runtime.BoxedUnit;
  * with the plan's text, repeats failed tasks, and ends the other slots when one fails. It is not thread-safe.
  */
 public final class KafkaTransactions {
-  private static final ObjectMapper JSON = new ObjectMapper();
+  static final ObjectMapper JSON = new ObjectMapper();
   private static final ClassTag<SlotResult> RESULT = ClassTag$.MODULE$.apply(SlotResult.class);
 
   private final RDD<InternalRow> rows;
@@ -81,17 +78,22 @@ public final class KafkaTransactions {
   }
 
   /**
-   * Initialises the producers of the first slots for the batches of a session, which fences earlier producers of
-   * the same ids.
+   * Initialises the producers of all slots for the batches of a session, which fences earlier producers of the
+   * same ids. Returns an empty text, or JSON with {@code kind} and {@code error} as {@link #run} does.
    */
-  public static void open(String target, int slots, String session) throws IOException {
+  public static String open(String target, String session) throws IOException {
     JsonNode node = JSON.readTree(target);
-    SlotProducers.open(settings(node), ids(node, slots), session);
+    try {
+      SlotProducers.open(settings(node), ids(node), session);
+      return "";
+    } catch (KafkaException error) {
+      return SlotResult.failed(error).json().toString();
+    }
   }
 
-  /** Closes the producers of the first slots, and aborts what they have not committed. */
-  public static void close(String target, int slots) throws IOException {
-    SlotProducers.close(ids(JSON.readTree(target), slots));
+  /** Closes the producers of all slots, and aborts what they have not committed. */
+  public static void close(String target) throws IOException {
+    SlotProducers.close(ids(JSON.readTree(target)));
   }
 
   /**
@@ -141,22 +143,18 @@ public final class KafkaTransactions {
     return rows.sparkContext();
   }
 
-  private static List<String> ids(JsonNode target, int slots) {
-    return new SlotWriter.Target(Map.of(), target.get("id_prefix").asText(), "", null).ids(slots);
+  private static List<String> ids(JsonNode target) {
+    List<String> found = new ArrayList<>();
+    for (int slot = 0; slot < target.get("slots").asInt(); slot++) {
+      found.add(SlotWriter.Target.id(target.get("id_prefix").asText(), slot));
+    }
+    return found;
   }
 
   private static Map<String, String> settings(JsonNode target) {
     Map<String, String> found = new TreeMap<>();
     target.get("settings").fields().forEachRemaining(each -> found.put(each.getKey(), each.getValue().asText()));
     return found;
-  }
-
-  /** What one slot's Spark task did: serializable, and small. */
-  private record SlotResult(long rows, String kind, String error) implements Serializable {
-    ObjectNode json() {
-      ObjectNode node = JSON.createObjectNode();
-      return kind == null ? node.put("rows", rows) : node.put("kind", kind).put("error", error);
-    }
   }
 
   /** Runs in the Spark task of a slot. */
@@ -187,7 +185,7 @@ public final class KafkaTransactions {
           writer.write(rows.next());
         }
         writer.commit();
-        return new SlotResult(count, null, null);
+        return SlotResult.done(count);
       } catch (Throwable error) {
         if (writer != null) {
           writer.abort();
@@ -195,7 +193,7 @@ public final class KafkaTransactions {
         if (error instanceof VirtualMachineError || context.isInterrupted()) {
           throw rethrown(error);
         }
-        return new SlotResult(0, kind(error), text(error));
+        return SlotResult.failed(error);
       } finally {
         SlotWork.leave(context);
       }
@@ -208,29 +206,6 @@ public final class KafkaTransactions {
       return error instanceof TaskKilledException
           ? (TaskKilledException) error
           : new KafkaException("the Spark task was cancelled", error);
-    }
-
-    private static String kind(Throwable error) {
-      for (Throwable each = error; each != null; each = each.getCause()) {
-        if (each instanceof ProducerFencedException || each instanceof InvalidProducerEpochException) {
-          return "fenced";
-        }
-        if (each instanceof RangeConsumer.DataLoss) {
-          return "data_loss";
-        }
-        if (each instanceof RetriableException || each instanceof SlotWriter.NotOpen) {
-          return "retriable";
-        }
-      }
-      return "failed";
-    }
-
-    private static String text(Throwable error) {
-      StringBuilder found = new StringBuilder();
-      for (Throwable each = error; each != null; each = each.getCause()) {
-        found.append(found.length() == 0 ? "" : ": caused by ").append(each);
-      }
-      return found.toString();
     }
   }
 

@@ -112,12 +112,24 @@ final class SlotProducers {
         opened = OPENED.remove(id);
       }
       if (opened != null) {
-        try {
-          opened.producer().close(ABORT);
-        } catch (KafkaException error) {
-          LOG.info("closing the producer of {}: {}", id, error.toString());
-        }
+        close(id, opened.producer());
       }
+    }
+  }
+
+  /** The same for one producer, which may have been replaced by another one of its id. */
+  static void drop(String id, KafkaProducer<byte[], byte[]> producer) {
+    synchronized (OPENED) {
+      OPENED.computeIfPresent(id, (key, opened) -> opened.producer() == producer ? null : opened);
+    }
+    close(id, producer);
+  }
+
+  private static void close(String id, KafkaProducer<byte[], byte[]> producer) {
+    try {
+      producer.close(ABORT);
+    } catch (KafkaException error) {
+      LOG.info("closing the producer of {}: {}", id, error.toString());
     }
   }
 }

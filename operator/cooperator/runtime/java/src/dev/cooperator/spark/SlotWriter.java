@@ -20,16 +20,8 @@ final class SlotWriter {
   /** Where a slot's records go, for all batches of an attempt. */
   record Target(Map<String, String> settings, String idPrefix, String positions, Columns columns)
       implements Serializable {
-    String id(int slot) {
-      return idPrefix + "/" + slot;
-    }
-
-    List<String> ids(int slots) {
-      List<String> found = new ArrayList<>();
-      for (int slot = 0; slot < slots; slot++) {
-        found.add(id(slot));
-      }
-      return found;
+    static String id(String prefix, int slot) {
+      return prefix + "/" + slot;
     }
   }
 
@@ -39,6 +31,7 @@ final class SlotWriter {
 
   private final Target target;
   private final SlotWork work;
+  private final String id;
   private final KafkaProducer<byte[], byte[]> producer;
   private final Map<UTF8String, String> topics = new HashMap<>();
   private volatile Exception failure;
@@ -53,9 +46,10 @@ final class SlotWriter {
   SlotWriter(Target target, SlotWork work) {
     this.target = target;
     this.work = work;
-    this.producer = SlotProducers.of(target.id(work.slot), work.session);
+    this.id = Target.id(target.idPrefix(), work.slot);
+    this.producer = SlotProducers.of(id, work.session);
     if (producer == null) {
-      throw new NotOpen(target.id(work.slot));
+      throw new NotOpen(id);
     }
     producer.beginTransaction();
   }
@@ -104,7 +98,7 @@ final class SlotWriter {
 
   /** Drops what is not committed. The slot's producer is gone afterwards. */
   void abort() {
-    SlotProducers.close(List.of(target.id(work.slot)));
+    SlotProducers.drop(id, producer);
   }
 
   private void check() throws Exception {
