@@ -72,15 +72,14 @@ class Owned:
 class Ownership(Protocol):
     """An attempt's claims on its units (see ``ownership``). All methods may wait for a broker.
 
-    They raise ``OwnershipLost`` when a newer attempt has claimed a unit, and ``Cancelled`` of their own kind when
-    the task is to stop.
+    They raise errors of their own when a newer attempt has claimed a unit, and when the task is to stop.
     """
 
     def claim(self) -> Owned:
         """Claims the units, fences older attempts, and initialises the producers."""
 
     def recover(self) -> Owned:
-        """Initialises the producers again after a failed batch, unless a unit was claimed by a newer attempt."""
+        """Initialises the producers again after a failed batch, unless a newer attempt has claimed a unit."""
 
     def record(self, partition: Partition, position: int) -> PositionRecord:
         """Returns the record of a unit's position."""
@@ -95,7 +94,7 @@ class Batches(Protocol):
     def run(
         self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
     ) -> Outcome:
-        """Writes the rows of the ranges, with the record of each range's partition in the same transaction."""
+        """Writes the rows of the ranges and the records of their partitions, in one transaction for each slot."""
 
     def cancel(self) -> None:
         """Ends a batch that runs in another thread."""

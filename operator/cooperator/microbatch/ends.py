@@ -5,9 +5,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cooperator.microbatch.ranges import Partition, has_news
 from cooperator.supervision import threads
@@ -17,6 +16,7 @@ log = logging.getLogger(__name__)
 _LEAST_MS = 50
 """The least time between two looks, also for tasks without a pause between batches."""
 _TIMEOUT_MS = 5_000
+_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def due(last_ms: int, look_ms: int, interval_ms: int) -> bool:
 
     So tasks with the same interval use the same look, and a late batch does not delay those after it.
     """
-    return interval_ms == 0 or look_ms // interval_ms > last_ms // interval_ms
+    return look_ms > last_ms if interval_ms == 0 else look_ms // interval_ms > last_ms // interval_ms
 
 
 class EndWatcher:
@@ -65,6 +65,7 @@ class EndWatcher:
         self._ends: dict[Partition, int] = {}
         self._unknown: Mapping[Partition, str] = {}
         self._look_ms = -1
+        self._begun = self._done = 0
 
     def subscribe(self, partitions: Collection[Partition], interval_ms: int) -> "Subscription":
         """Returns a subscription; the caller must close it."""
@@ -88,26 +89,32 @@ class EndWatcher:
             thread.join(_TIMEOUT_MS / 1000)
         self._source.close()
 
-    def _drop(self, subscription: "Subscription") -> None:
+    def begun(self) -> int:
+        """Returns the number of looks that have begun."""
+        with self._lock:
+            return self._begun
+
+    def known(self, partitions: Collection[Partition], after: int) -> "Known":
+        """Returns what is known of the partitions if a later look than the ``after``-th is done."""
+        with self._lock:
+            if self._done <= after:
+                return Known()
+            return Known(
+                self._look_ms,
+                {each: self._ends[each] for each in partitions if each in self._ends},
+                {each: self._unknown[each] for each in partitions if each in self._unknown},
+            )
+
+    def drop(self, subscription: "Subscription") -> None:
+        """Ends a subscription."""
         with self._lock:
             self._subscriptions.pop(subscription, None)
             self._changed = True
         self._wake.set()
 
-    def _known(
-        self, partitions: Collection[Partition]
-    ) -> tuple[int, dict[Partition, int], dict[Partition, str]]:
-        """Returns the time of the last look, and what is known of the partitions since."""
-        with self._lock:
-            ends = {each: self._ends[each] for each in partitions if each in self._ends}
-            return (
-                self._look_ms,
-                ends,
-                {each: why for each, why in self._unknown.items() if each in partitions},
-            )
-
     def _run(self) -> None:
         while True:
+            self._wake.clear()
             with self._lock:
                 if self._closed or not self._subscriptions:
                     self._thread = None
@@ -115,35 +122,47 @@ class EndWatcher:
                 interval_ms = max(_LEAST_MS, min(each.interval_ms for each in self._subscriptions))
                 changed, self._changed = self._changed, False
                 wanted = {each for one in self._subscriptions for each in one.partitions}
-            self._wake.clear()
-            self._look(wanted if changed else None)
+            if not self._look(wanted, changed):
+                self._wake.wait(_RETRY_S)
+                continue
             now_ms = self._clock() * 1000
-            if not self._changed:
-                next_ms = (math.floor(now_ms / interval_ms) + 1) * interval_ms
-                self._wake.wait((next_ms - now_ms) / 1000)
+            next_ms = (math.floor(now_ms / interval_ms) + 1) * interval_ms
+            self._wake.wait((next_ms - now_ms) / 1000)
 
-    def _look(self, wanted: Collection[Partition] | None) -> None:
-        # A timer may ring early by less than a millisecond.
-        look_ms = math.floor(self._clock() * 1000 + 1)
+    def _look(self, wanted: Collection[Partition], changed: bool) -> bool:
+        with self._lock:
+            self._begun += 1
+            # A timer may ring early by less than a millisecond.
+            look_ms = math.floor(self._clock() * 1000 + 1)
         try:
-            if wanted is not None:
+            if changed:
                 self._source.watch(wanted)
             found = self._source.look(_TIMEOUT_MS)
         except Exception as error:
             log.warning("the ends of partitions are unknown: %s", error)
-            found = Look({}, dict.fromkeys(wanted or (), str(error)))
             with self._lock:
                 self._changed = True
-            time.sleep(_LEAST_MS / 1000)
+                self._unknown = dict.fromkeys(wanted, str(error))
+            return False
         with self._lock:
-            if wanted is not None:
+            if changed:
                 self._ends = {each: end for each, end in self._ends.items() if each in wanted}
             self._ends.update(found.ends)
             self._unknown = found.unknown
             self._look_ms = look_ms
+            self._done = self._begun
             subscriptions = tuple(self._subscriptions)
         for each in subscriptions:
             each.looked(found)
+        return True
+
+
+class Known(NamedTuple):
+    """What a look that began at ``look_ms`` found; -1: there was none yet."""
+
+    look_ms: int = -1
+    ends: Mapping[Partition, int] = {}
+    unknown: Mapping[Partition, str] = {}
 
 
 class Subscription:
@@ -157,14 +176,20 @@ class Subscription:
         self._closed = False
         self._pending = True
         self._last_ms = -1
+        self._after = watcher.begun()
 
-    def wait(self, positions: Mapping[Partition, int]) -> dict[Partition, int]:
+    def restart(self) -> None:
+        """Forgets the looks that have begun: no end of a later one is before positions that were read before."""
+        self._after = self._watcher.begun()
+        self._pending = True
+
+    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
         """Returns the ends when something is new, at most once in an interval; empty when it was closed."""
         while not self._closed:
             self._event.clear()
-            look_ms, ends, _ = self._watcher._known(self.partitions)
-            self._pending = has_news(positions, ends)
-            if self._pending and due(self._last_ms, look_ms, self.interval_ms):
+            look_ms, ends, _ = self._watcher.known(self.partitions, self._after)
+            self._pending = look_ms < 0 or has_news(positions, ends)
+            if ends and self._pending and due(self._last_ms, look_ms, self.interval_ms):
                 self._last_ms = look_ms
                 return ends
             self._event.wait()
@@ -173,7 +198,7 @@ class Subscription:
     @property
     def unknown(self) -> Mapping[Partition, str]:
         """The partitions whose end is unknown since the last look, with the reason."""
-        return self._watcher._known(self.partitions)[2]
+        return self._watcher.known(self.partitions, 0).unknown
 
     def looked(self, look: Look) -> None:
         """The watcher calls it after each look. A task without news is not woken."""
@@ -184,5 +209,4 @@ class Subscription:
         """Ends ``wait``."""
         self._closed = True
         self._event.set()
-        with suppress(KeyError):
-            self._watcher._drop(self)
+        self._watcher.drop(self)

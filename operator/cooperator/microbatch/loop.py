@@ -1,8 +1,8 @@
 """The loop of a task: looks, plans and runs one batch after the other.
 
 Positions are kept in memory while batches succeed, since nobody else can move them: whoever did would have
-fenced this attempt's producers first. After a failure nothing is known of the batch, so the attempt *recovers*:
-it initialises its producers again, which ends what is still under way, and reads the positions.
+fenced this attempt's producers first. After a failure nothing is known of the batch, so the attempt
+*recovers*: it initialises its producers again, which ends what is still under way, and reads the positions.
 """
 
 import logging
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cooperator.microbatch.batches import (
-    BatchFailed,
     Batches,
+    BatchFailed,
     Kind,
     OpenFailed,
     Outcome,
@@ -24,8 +24,8 @@ from cooperator.microbatch.ranges import Grouping, Limits, Partition, Range, gro
 
 log = logging.getLogger(__name__)
 
-_BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
-"""The waits before recoveries in succession; a single failure is recovered from at once."""
+_BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""The waits after that many failures in succession: the first one is recovered from at once."""
 _LASTING = (Kind.DATA_LOSS, Kind.FAILED)
 
 FirstOffsets = Callable[[Collection[Partition]], Mapping[Partition, int]]
@@ -63,40 +63,39 @@ class TaskLoop:
     _failed: int = 0
 
     def run(self) -> None:
-        """Claims the units and runs batches. Raises ``BatchFailed``, ``EndBehind``, and what ownership does."""
+        """Claims the units and runs batches.
+
+        Raises ``BatchFailed``, ``OpenFailed``, ``EndBehind``, and what ``ownership`` raises.
+        """
         try:
-            self.ends.restart()
-            owned: Owned | None = self._owned(self.ownership.claim)
-            while owned is not None and not self._stopped.is_set():
+            owned = self._owned(self.ownership.claim)
+            while owned is not None:
                 self._run_batches(owned)
-                owned = self._recovered()
+                owned = self._owned(self.ownership.recover)
         finally:
             self.stop()
             self.batches.close()
 
     def stop(self) -> None:
-        """Ends ``run`` soon; a batch that runs is cancelled. It is not repeated: positions say what was done."""
+        """Ends ``run`` soon. A batch that runs is cancelled; the next attempt reads what was committed."""
         if not self._stopped.is_set():
             self._stopped.set()
             self.ends.close()
             self.batches.cancel()
 
-    def _recovered(self) -> Owned | None:
-        while not self._stopped.wait(_BACKOFF_S[min(self._failed, len(_BACKOFF_S)) - 1]):
-            self.ends.restart()
-            owned = self._owned(self.ownership.recover)
-            if owned is not None:
+    def _owned(self, call: Callable[[], Owned]) -> Owned | None:
+        """Returns what the call does, as soon as the producers could be initialised; None: it was stopped."""
+        while not self._stopped.wait(_BACKOFF_S[min(self._failed, len(_BACKOFF_S) - 1)]):
+            try:
+                owned = call()
+            except OpenFailed as error:
+                if error.kind in _LASTING:
+                    raise
+                self._note(str(error))
+            else:
+                self.ends.restart()
                 return owned
         return None
-
-    def _owned(self, call: Callable[[], Owned]) -> Owned | None:
-        try:
-            return call()
-        except OpenFailed as error:
-            if error.kind in _LASTING:
-                raise
-            self._note(str(error))
-            return None
 
     def _run_batches(self, owned: Owned) -> None:
         """Returns after a failed batch, and when the task is stopped."""

@@ -72,8 +72,8 @@ class EndBehind(Exception):
 
     def __init__(self, partition: Partition, position: int, end: int) -> None:
         super().__init__(
-            f"{partition} ends at offset {end}, before the position {position} of its unit: reset the offsets "
-            "if the topic was deleted and created again"
+            f"{partition} ends at offset {end}, before the position {position} of its unit: reset the "
+            "offsets if the topic was deleted and created again"
         )
         self.partition = partition
 
@@ -83,9 +83,9 @@ def plan_ranges(
 ) -> tuple[Range, ...]:
     """Returns the ranges of the next batch, sorted; none is empty.
 
-    No partition gets more than ``per_unit``. If all of it would exceed ``per_task``, partitions get equal parts;
-    what some do not need goes to the others. Of a task limit that is less than one offset each, ``turn`` (a
-    number that grows by one with each batch) decides who gets any, so that all of them do in turn.
+    No partition gets more than ``per_unit``. If all of it would exceed ``per_task``, partitions get equal
+    parts; what some do not need goes to the others. If there are fewer offsets than partitions, ``turn`` (a
+    number that grows by one with each batch) decides which get any, so that all of them do in turn.
 
     Partitions without an end are left out. Raises ``EndBehind``.
     """
@@ -112,9 +112,9 @@ def group(
 ) -> tuple[tuple[Range, ...], ...]:
     """Returns the ranges of each slot; no slot is empty, and there is one if there are no ranges.
 
-    ``homes`` are the slots of an earlier batch: while the slots are balanced, partitions stay there, where the
-    consumer has them assigned, and often has fetched what comes next. Otherwise the largest range goes to the
-    smallest slot first, by which the largest slot has at most 4/3 of the least possible (Graham 1969).
+    ``homes`` are the slots of an earlier batch: while the slots are balanced, partitions stay there, where
+    the consumer has them assigned, and often has fetched what comes next. Otherwise the largest range goes to
+    the smallest slot first, by which the largest slot has at most 4/3 of the least possible (Graham 1969).
     """
     total = sum(each.size for each in ranges)
     count = max(1, min(grouping.slots, len(ranges), -(-total // grouping.slot_size)))

@@ -64,7 +64,10 @@ class SparkBatches:
         transform: "Callable[[DataFrame], DataFrame]",
         target: Target,
     ) -> None:
-        """``transform`` returns rows with the columns topic and value, and optionally others (``SlotWriter``)."""
+        """``transform`` returns rows with the columns topic and value.
+
+        They may have the columns partition, key, headers and timestamp, too; null is the producer's choice.
+        """
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
@@ -116,7 +119,7 @@ class SparkBatches:
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""
-        options = {
+        options: dict[str, str | int | bool] = {
             "slots": self._slots,
             "pool": self._source.pool,
             "includeHeaders": self._source.headers,
@@ -143,7 +146,10 @@ class SparkEnds:
     """``Ends`` by the JVM's admin client."""
 
     def __init__(self, spark: "SparkSession", settings: Mapping[str, str]) -> None:
-        """``settings`` are those of a consumer (Java's names); ``isolation.level`` decides what the end is."""
+        """``settings`` are those of a consumer (Java's names).
+
+        With ``isolation.level`` read_committed, the default, an end is the last stable offset.
+        """
         untyped: Any = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.PartitionEnds(json.dumps(dict(settings)))
 
