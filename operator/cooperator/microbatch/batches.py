@@ -94,7 +94,7 @@ class Batches(Protocol):
     def run(
         self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
     ) -> Outcome:
-        """Writes the rows of the ranges and the records of their partitions, in one transaction for each slot."""
+        """Writes the rows of the ranges, and the records of their partitions; a slot is a transaction."""
 
     def cancel(self) -> None:
         """Ends a batch that runs in another thread."""

@@ -179,7 +179,7 @@ class Subscription:
         self._after = watcher.begun()
 
     def restart(self) -> None:
-        """Forgets the looks that have begun: no end of a later one is before positions that were read before."""
+        """Forgets the looks that have begun: no end of a later one is before positions read until now."""
         self._after = self._watcher.begun()
         self._pending = True
 

@@ -88,7 +88,9 @@ final class RangeConsumer {
   }
 
   /** Starts to read the ranges, of which no two are of one partition; {@link #next} returns their records. */
-  void begin(List<OffsetRange> ranges) {
+  void begin(List<OffsetRange> planned) {
+    // A client wants a position in each partition that it has assigned, so not those without an offset to read.
+    List<OffsetRange> ranges = planned.stream().filter(range -> range.from() < range.to()).toList();
     reads++;
     open.clear();
     ready.clear();
@@ -98,9 +100,6 @@ final class RangeConsumer {
     for (OffsetRange range : ranges) {
       Place place = places.get(range.place());
       place.range = range;
-      if (range.from() >= range.to()) {
-        continue;
-      }
       open.add(place);
       if (place.next != range.from()) {
         client.seek(place.partition, range.from());
