@@ -57,6 +57,7 @@ class Task:
         transform: Callable[[Any], Any] | None = None,
         *,
         limits: Limits = _UNLIMITED,
+        outputs: int = 1,
         slots: int = 2,
         slot_size: int = 5_000,
         settings: dict[str, str] | None = None,
@@ -64,7 +65,7 @@ class Task:
         self.output, self.positions = f"{name}-out", f"{name}-positions"
         self.cluster = cluster
         cluster.create(self.positions, cleanup_policy="compact")
-        cluster.create(self.output)
+        cluster.create(self.output, outputs)
         target = Target(f"{name}-id", self.positions, slots, {**cluster.java, **(settings or {})})
         source = Source(cluster.java, pool=name)
         self.batches = SparkBatches(session, source, transform or copy_to(self.output), target)

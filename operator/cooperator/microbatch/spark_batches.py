@@ -97,11 +97,12 @@ class SparkBatches:
             ],
         }
         self._name_jobs()
+        plan = self._planned()
         try:
-            told = json.loads(self._planned().run(json.dumps(batch)))
+            told = json.loads(plan.run(json.dumps(batch)))
         except Exception as error:
-            # The job itself has failed: it was cancelled, or an executor was lost.
-            return Outcome(0, [SlotFailure(0, Kind.RETRIABLE, str(error))])
+            # It was cancelled, or what failed was not a slot's own work.
+            return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
         return Outcome(
             sum(slot.get("rows", 0) for slot in told["slots"]),
             [

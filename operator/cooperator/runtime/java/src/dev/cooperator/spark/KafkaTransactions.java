@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
@@ -174,8 +175,7 @@ public final class KafkaTransactions {
       SlotWriter writer = null;
       try {
         if (context.attemptNumber() > 0) {
-          throw new IllegalStateException(
-              "Spark repeats a task whose executor was lost; what it has written is unknown");
+          throw new Repeated();
         }
         SlotWork work = works[context.partitionId()];
         work.enter(context);
@@ -206,6 +206,15 @@ public final class KafkaTransactions {
       return error instanceof TaskKilledException
           ? (TaskKilledException) error
           : new KafkaException("the Spark task was cancelled", error);
+    }
+  }
+
+  /** What the first attempt has written is unknown, until the caller recovers. */
+  private static final class Repeated extends RetriableException {
+    private static final long serialVersionUID = 1L;
+
+    Repeated() {
+      super("an executor was lost");
     }
   }
 
