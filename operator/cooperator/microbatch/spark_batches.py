@@ -81,7 +81,15 @@ class SparkBatches:
         self._cancelled = False
 
     def open(self, session: str) -> None:
-        failure = self._java.open(self._target, session)
+        self._name_jobs()
+        failure = self._planned().open(session)
+        if failure:
+            told = json.loads(failure)
+            raise OpenFailed(Kind(told["kind"]), told["error"])
+
+    def fence(self, settings: Mapping[str, str], ids: Sequence[str]) -> None:
+        """Initialises transactional ids of other attempts, which fences them. Raises ``OpenFailed``."""
+        failure = self._java.fence(json.dumps(dict(settings)), json.dumps(list(ids)))
         if failure:
             told = json.loads(failure)
             raise OpenFailed(Kind(told["kind"]), told["error"])
@@ -116,7 +124,8 @@ class SparkBatches:
         self._spark.sparkContext.cancelJobGroup(self._group)
 
     def close(self) -> None:
-        self._java.close(self._target)
+        if self._plan is not None:
+            self._plan.close()
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""

@@ -9,9 +9,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
-import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.rdd.RDD;
@@ -22,9 +25,10 @@ import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.storage.BlockManagerId;
+import scala.Function2;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
@@ -41,14 +45,13 @@ import scala.runtime.BoxedUnit;
  */
 public final class KafkaTransactions {
   static final ObjectMapper JSON = new ObjectMapper();
-  private static final ClassTag<SlotResult> RESULT = ClassTag$.MODULE$.apply(SlotResult.class);
 
   private final RDD<InternalRow> rows;
   private final SlotWriter.Target target;
   private final boolean isReusable;
 
   private KafkaTransactions(QueryExecution query, SlotWriter.Target target, int slots) {
-    this.rows = query.toRdd();
+    this.rows = new PlacedRows(query.toRdd(), target.idPrefix());
     this.target = target;
     this.isReusable = !variesByBatch(query.analyzed());
     if (rows.getNumPartitions() != slots) {
@@ -80,21 +83,60 @@ public final class KafkaTransactions {
 
   /**
    * Initialises the producers of all slots for the batches of a session, which fences earlier producers of the
-   * same ids. Returns an empty text, or JSON with {@code kind} and {@code error} as {@link #run} does.
+   * same ids. If there are executors, each slot gets one, on which its batches should run.
+   *
+   * <p>Returns an empty text, or JSON with {@code kind} and {@code error} as {@link #run} does.
    */
-  public static String open(String target, String session) throws IOException {
-    JsonNode node = JSON.readTree(target);
-    try {
-      SlotProducers.open(settings(node), ids(node), session);
-      return "";
-    } catch (KafkaException error) {
-      return SlotResult.failed(error).json().toString();
+  public String open(String session) {
+    int slots = rows.getNumPartitions();
+    PlacedRows.forget(target.idPrefix());
+    if (rows.sparkContext().isLocal()) {
+      try {
+        SlotProducers.open(target.settings(), target.ids(slots), session);
+        return "";
+      } catch (KafkaException error) {
+        return SlotResult.failed(error).json().toString();
+      }
     }
+    Opening.Result[] results = new Opening.Result[slots];
+    runJob(new Opening(target, session), results, Opening.Result.class);
+    Map<Integer, String> places = new TreeMap<>();
+    for (int slot = 0; slot < slots; slot++) {
+      if (results[slot].failure() != null) {
+        return results[slot].failure().json().toString();
+      }
+      places.put(slot, results[slot].place());
+    }
+    PlacedRows.place(target.idPrefix(), places);
+    return "";
   }
 
-  /** Closes the producers of all slots, and aborts what they have not committed. */
-  public static void close(String target) throws IOException {
-    SlotProducers.close(ids(JSON.readTree(target)));
+  /** Closes the producers of all slots, and aborts what they have not committed. Executors close theirs later. */
+  public void close() {
+    PlacedRows.forget(target.idPrefix());
+    SlotProducers.close(target.ids(rows.getNumPartitions()));
+  }
+
+  /**
+   * Initialises transactional ids of other attempts, which aborts their open transactions and fences them.
+   *
+   * @param settings JSON of the client's settings
+   * @param ids JSON list
+   * @return as {@link #open}
+   */
+  public static String fence(String settings, String ids) throws IOException {
+    Map<String, Object> client = new TreeMap<>();
+    JSON.readTree(settings).fields().forEachRemaining(each -> client.put(each.getKey(), each.getValue().asText()));
+    List<String> found = new ArrayList<>();
+    JSON.readTree(ids).forEach(id -> found.add(id.asText()));
+    try (Admin admin = Admin.create(client)) {
+      admin.fenceProducers(found).all().get();
+      return "";
+    } catch (ExecutionException error) {
+      return SlotResult.failed(error.getCause()).json().toString();
+    } catch (InterruptedException error) {
+      throw new InterruptException(error);
+    }
   }
 
   /**
@@ -108,7 +150,6 @@ public final class KafkaTransactions {
   public String run(String batch) throws IOException {
     JsonNode node = JSON.readTree(batch);
     List<SlotWork> works = new ArrayList<>();
-    List<Object> indexes = new ArrayList<>();
     for (JsonNode slot : node.get("slots")) {
       List<SlotWork.Unit> units = new ArrayList<>();
       for (JsonNode unit : slot) {
@@ -116,23 +157,10 @@ public final class KafkaTransactions {
             new SlotWork.Unit(
                 OffsetRange.of(unit), unit.get(4).asText(), unit.get(5).asText(), unit.get(6).asInt()));
       }
-      int index = works.size();
-      indexes.add(index);
-      works.add(new SlotWork(index, node.get("session").asText(), units));
+      works.add(new SlotWork(works.size(), node.get("session").asText(), units));
     }
     SlotResult[] results = new SlotResult[works.size()];
-    context().runJob(
-        rows,
-        new SlotTask(target, works.toArray(SlotWork[]::new)),
-        CollectionConverters.asScala(indexes).toList(),
-        new AbstractFunction2<Object, SlotResult, BoxedUnit>() {
-          @Override
-          public BoxedUnit apply(Object index, SlotResult result) {
-            results[(Integer) index] = result;
-            return BoxedUnit.UNIT;
-          }
-        },
-        RESULT);
+    runJob(new SlotTask(target, works.toArray(SlotWork[]::new)), results, SlotResult.class);
     ObjectNode answer = JSON.createObjectNode();
     for (SlotResult result : results) {
       answer.withArray("slots").add(result.json());
@@ -140,16 +168,23 @@ public final class KafkaTransactions {
     return answer.toString();
   }
 
-  private SparkContext context() {
-    return rows.sparkContext();
-  }
-
-  private static List<String> ids(JsonNode target) {
-    List<String> found = new ArrayList<>();
-    for (int slot = 0; slot < target.get("slots").asInt(); slot++) {
-      found.add(SlotWriter.Target.id(target.get("id_prefix").asText(), slot));
+  /** Runs a function in a Spark task of each of the first slots. */
+  private <T> void runJob(
+      Function2<TaskContext, Iterator<InternalRow>, T> function, T[] results, Class<T> type) {
+    List<Object> slots = new ArrayList<>();
+    for (int slot = 0; slot < results.length; slot++) {
+      slots.add(slot);
     }
-    return found;
+    Function2<Object, T, BoxedUnit> keep =
+        new AbstractFunction2<>() {
+          @Override
+          public BoxedUnit apply(Object slot, T result) {
+            results[(Integer) slot] = result;
+            return BoxedUnit.UNIT;
+          }
+        };
+    rows.sparkContext()
+        .runJob(rows, function, CollectionConverters.asScala(slots).toList(), keep, ClassTag$.MODULE$.apply(type));
   }
 
   private static Map<String, String> settings(JsonNode target) {
@@ -206,6 +241,34 @@ public final class KafkaTransactions {
       return error instanceof TaskKilledException
           ? (TaskKilledException) error
           : new KafkaException("the Spark task was cancelled", error);
+    }
+  }
+
+  /** Opens a slot's producer on an executor. */
+  private static final class Opening
+      extends AbstractFunction2<TaskContext, Iterator<InternalRow>, Opening.Result> implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private final SlotWriter.Target target;
+    private final String session;
+
+    /** The place as Spark names it; the failure is null if there was none. */
+    record Result(String place, SlotResult failure) implements Serializable {}
+
+    Opening(SlotWriter.Target target, String session) {
+      this.target = target;
+      this.session = session;
+    }
+
+    @Override
+    public Result apply(TaskContext context, Iterator<InternalRow> rows) {
+      BlockManagerId executor = SparkEnv.get().blockManager().blockManagerId();
+      try {
+        SlotProducers.openOnExecutor(
+            target.settings(), SlotWriter.Target.id(target.idPrefix(), context.partitionId()), session);
+        return new Result("executor_" + executor.host() + "_" + executor.executorId(), null);
+      } catch (KafkaException error) {
+        return new Result(null, SlotResult.failed(error));
+      }
     }
   }
 

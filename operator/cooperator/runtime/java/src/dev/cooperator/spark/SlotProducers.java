@@ -33,7 +33,11 @@ final class SlotProducers {
           "compression.type", "lz4",
           "transaction.timeout.ms", "60000");
 
-  private record Opened(KafkaProducer<byte[], byte[]> producer, String session) {}
+  /** Nobody closes the producers of an executor when a task moves elsewhere: those without use are closed. */
+  private static final Duration IDLE = Duration.ofMinutes(10);
+
+  /** {@code usedNs} is when a producer of an executor was used last; null: it does not expire. */
+  private record Opened(KafkaProducer<byte[], byte[]> producer, String session, Long usedNs) {}
 
   private static final Map<String, Opened> OPENED = new HashMap<>();
 
@@ -53,7 +57,7 @@ final class SlotProducers {
           new Thread(
               () -> {
                 try {
-                  initialise(settings, id, session);
+                  initialise(settings, id, session, null);
                 } catch (KafkaException error) {
                   synchronized (failures) {
                     failures.put(id, error);
@@ -77,7 +81,23 @@ final class SlotProducers {
     }
   }
 
-  private static void initialise(Map<String, String> settings, String id, String session) {
+  /** The same for one producer of an executor, which closes others that have not been used for long. */
+  static void openOnExecutor(Map<String, String> settings, String id, String session) {
+    List<String> idle = new ArrayList<>();
+    synchronized (OPENED) {
+      OPENED.forEach(
+          (each, opened) -> {
+            if (opened.usedNs() != null && System.nanoTime() - opened.usedNs() > IDLE.toNanos()) {
+              idle.add(each);
+            }
+          });
+    }
+    idle.add(id);
+    close(idle);
+    initialise(settings, id, session, System.nanoTime());
+  }
+
+  private static void initialise(Map<String, String> settings, String id, String session, Long nowNs) {
     Map<String, Object> all = new HashMap<>(DEFAULTS);
     all.putAll(settings);
     all.put("transactional.id", id);
@@ -92,7 +112,7 @@ final class SlotProducers {
       throw error;
     }
     synchronized (OPENED) {
-      OPENED.put(id, new Opened(producer, session));
+      OPENED.put(id, new Opened(producer, session, nowNs));
     }
   }
 
@@ -100,7 +120,13 @@ final class SlotProducers {
   static KafkaProducer<byte[], byte[]> of(String id, String session) {
     synchronized (OPENED) {
       Opened opened = OPENED.get(id);
-      return opened != null && opened.session().equals(session) ? opened.producer() : null;
+      if (opened == null || !opened.session().equals(session)) {
+        return null;
+      }
+      if (opened.usedNs() != null) {
+        OPENED.put(id, new Opened(opened.producer(), session, System.nanoTime()));
+      }
+      return opened.producer();
     }
   }
 

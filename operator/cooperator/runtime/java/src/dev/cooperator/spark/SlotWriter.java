@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -20,6 +21,10 @@ final class SlotWriter {
   /** Where a slot's records go, for all batches of an attempt. */
   record Target(Map<String, String> settings, String idPrefix, String positions, Columns columns)
       implements Serializable {
+    List<String> ids(int slots) {
+      return IntStream.range(0, slots).mapToObj(slot -> id(idPrefix, slot)).toList();
+    }
+
     static String id(String prefix, int slot) {
       return prefix + "/" + slot;
     }
