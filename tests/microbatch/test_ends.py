@@ -1,7 +1,7 @@
 """One look for all tasks; tasks without news sleep, and no end is older than the position beside it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
@@ -24,7 +24,7 @@ class FakeEnds:
         self.goes_on = threading.Event()
         self.goes_on.set()
 
-    def watch(self, partitions) -> None:
+    def watch(self, partitions: Collection[Partition]) -> None:
         self.watched, self.told = set(partitions), {}
 
     def look(self, timeout_ms: int) -> Look:
@@ -70,7 +70,7 @@ class Waiting:
         return self.found[0]
 
 
-def test_a_task_learns_what_is_new_and_waits_while_nothing_is(cluster, watcher) -> None:
+def test_a_task_learns_what_is_new_and_waits_while_nothing_is(cluster: FakeEnds, watcher: EndWatcher) -> None:
     cluster.now = {A: 3, B: 9}
     subscription = watcher.subscribe([A], 0)
     assert Waiting(subscription, {A: 0}).result() == {A: 3}
@@ -82,7 +82,7 @@ def test_a_task_learns_what_is_new_and_waits_while_nothing_is(cluster, watcher) 
     assert waiting.result() == {A: 4}
 
 
-def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster, watcher) -> None:
+def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster: FakeEnds, watcher: EndWatcher) -> None:
     cluster.now = {A: 1, B: 1}
     first, second = watcher.subscribe([A], 0), watcher.subscribe([B], 0)
     waits = Waiting(first, {A: 1}), Waiting(second, {B: 0})
@@ -94,7 +94,9 @@ def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster, watcher) -
     eventually(lambda: cluster.watched == {B})
 
 
-def test_no_end_of_an_earlier_look_is_compared_to_a_later_position(cluster, watcher) -> None:
+def test_no_end_of_an_earlier_look_is_compared_to_a_later_position(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
     cluster.now = {A: 5}
     subscription = watcher.subscribe([A], 0)
     assert Waiting(subscription, {A: 0}).result() == {A: 5}
@@ -109,7 +111,9 @@ def test_no_end_of_an_earlier_look_is_compared_to_a_later_position(cluster, watc
     assert waiting.result() == {A: 8}
 
 
-def test_a_cluster_that_is_away_is_asked_again_and_its_ends_are_unknown_meanwhile(cluster, watcher) -> None:
+def test_a_cluster_that_is_away_is_asked_again_and_its_ends_are_unknown_meanwhile(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
     cluster.away, cluster.now = True, {A: 2}
     subscription = watcher.subscribe([A, B], 0)
     waiting = Waiting(subscription, {A: 0, B: 0})
@@ -119,7 +123,7 @@ def test_a_cluster_that_is_away_is_asked_again_and_its_ends_are_unknown_meanwhil
     assert subscription.unknown == {B: "not here"}
 
 
-def test_nothing_is_asked_without_subscriptions(cluster, watcher) -> None:
+def test_nothing_is_asked_without_subscriptions(cluster: FakeEnds, watcher: EndWatcher) -> None:
     watcher.subscribe([A], 0).close()
     eventually(lambda: watcher._thread is None)
     cluster.now = {A: 1}

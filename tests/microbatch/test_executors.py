@@ -10,6 +10,7 @@ import pytest
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually, slow
+from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task
 from tests.runtime.spark_servers import StandaloneCluster
 
@@ -50,7 +51,7 @@ def executors() -> list[psutil.Process]:
 
 
 def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_killed(
-    far_session, cluster, unique
+    far_session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 4)
     cluster.fill(places, 500)

@@ -40,6 +40,7 @@ class Task:
         self.ownership = FakeOwnership(log)
         self.batches = batches
         self.said: list[str] = []
+        self.ends = ends
         self.loop = TaskLoop(
             units=UNITS,
             ownership=self.ownership,
@@ -57,7 +58,7 @@ class Task:
         recover = self.ownership.recover
 
         def at_the_end() -> object:
-            if task.ownership.log.positions == task.loop.ends.ends:
+            if task.ownership.log.positions == task.ends:
                 loop.stop()
             return recover()
 
@@ -88,7 +89,9 @@ fates = st.dictionaries(
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), fates)
-def test_whatever_fails_each_offset_is_committed_once_and_in_order(sizes, fates) -> None:
+def test_whatever_fails_each_offset_is_committed_once_and_in_order(
+    sizes: list[int], fates: dict[tuple[int, int], tuple[Kind | None, bool]]
+) -> None:
     log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
 
     def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
@@ -116,7 +119,7 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.DATA_LOSS, Kind.FAILED])
-def test_what_would_fail_again_ends_the_task_with_the_units(kind) -> None:
+def test_what_would_fail_again_ends_the_task_with_the_units(kind: Kind) -> None:
     log = Log()
     batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
     task = Task(log, dict.fromkeys(UNITS, 9), batches)

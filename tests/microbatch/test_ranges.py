@@ -1,6 +1,7 @@
 """What a batch reads: fair, bounded, nothing beyond an end, and in slots of about the same size."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,9 @@ def planned(news: dict[Partition, int], limits: Limits, turn: int = 0) -> dict[P
 
 
 @given(sizes, limits, turns)
-def test_a_batch_is_bounded_and_no_smaller_than_it_may_be(news, limits, turn) -> None:
+def test_a_batch_is_bounded_and_no_smaller_than_it_may_be(
+    news: dict[Partition, int], limits: Limits, turn: int
+) -> None:
     given = planned(news, limits, turn)
     assert all(0 < size <= limits.per_unit for size in given.values())
     wanted = sum(min(size, limits.per_unit) for size in news.values())
@@ -46,7 +49,9 @@ def test_a_batch_is_bounded_and_no_smaller_than_it_may_be(news, limits, turn) ->
 
 
 @given(sizes, limits, turns)
-def test_nobody_gets_more_than_another_that_wants_more(news, limits, turn) -> None:
+def test_nobody_gets_more_than_another_that_wants_more(
+    news: dict[Partition, int], limits: Limits, turn: int
+) -> None:
     given = planned(news, limits, turn)
     most = max(given.values(), default=0)
     for partition, size in news.items():
@@ -55,7 +60,7 @@ def test_nobody_gets_more_than_another_that_wants_more(news, limits, turn) -> No
 
 
 @given(st.sets(partitions, min_size=1), st.integers(1, 12))
-def test_with_less_than_one_offset_each_all_get_one_in_turn(news, per_task) -> None:
+def test_with_less_than_one_offset_each_all_get_one_in_turn(news: set[Partition], per_task: int) -> None:
     limits = Limits(1_000, per_task)
     rounds = -(-len(news) // per_task)
     served = Counter(
@@ -84,7 +89,7 @@ def test_an_unknown_end_is_no_news_and_an_earlier_one_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("wrong", [lambda: Limits(0, 1), lambda: Limits(1, 0), lambda: Grouping(0)])
-def test_limits_are_at_least_one(wrong) -> None:
+def test_limits_are_at_least_one(wrong: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match="= 0; use 1 or more"):
         wrong()
 
@@ -98,7 +103,9 @@ def ranges_of(news: dict[Partition, int]) -> list[Range]:
 
 
 @given(sizes, groupings, homes)
-def test_each_range_is_in_one_slot_and_no_slot_is_larger_than_it_must_be(news, grouping, homes) -> None:
+def test_each_range_is_in_one_slot_and_no_slot_is_larger_than_it_must_be(
+    news: dict[Partition, int], grouping: Grouping, homes: dict[Partition, int]
+) -> None:
     ranges = ranges_of(news)
     slots = group(ranges, grouping, homes)
     assert sorted(each for slot in slots for each in slot) == ranges
@@ -112,7 +119,9 @@ def test_each_range_is_in_one_slot_and_no_slot_is_larger_than_it_must_be(news, g
 
 
 @given(sizes, groupings, homes)
-def test_the_same_batch_again_stays_in_its_slots(news, grouping, homes) -> None:
+def test_the_same_batch_again_stays_in_its_slots(
+    news: dict[Partition, int], grouping: Grouping, homes: dict[Partition, int]
+) -> None:
     ranges = ranges_of(news)
     slots = group(ranges, grouping, homes)
     now = {each.partition: index for index, slot in enumerate(slots) for each in slot}
@@ -130,11 +139,11 @@ def test_a_small_batch_is_one_slot_wherever_its_partitions_were() -> None:
 
 
 @pytest.mark.parametrize("unit", ["a-0", "a-b-12"])
-def test_a_unit_is_named_as_its_partition(unit) -> None:
+def test_a_unit_is_named_as_its_partition(unit: str) -> None:
     assert str(Partition.of_unit(unit)) == unit
 
 
 @pytest.mark.parametrize("unit", ["a", "-1", "a-", "a-x"])
-def test_other_names_are_no_partitions(unit) -> None:
+def test_other_names_are_no_partitions(unit: str) -> None:
     with pytest.raises(ValueError, match="use TOPIC-NUMBER"):
         Partition.of_unit(unit)

@@ -32,7 +32,7 @@ def offsets(rows: Sequence[Any]) -> list[tuple[int, int]]:
     return sorted((row.partition, row.offset) for row in rows)
 
 
-def test_rows_have_the_columns_of_sparks_source(session, cluster, unique) -> None:
+def test_rows_have_the_columns_of_sparks_source(session: Any, cluster: Cluster, unique: str) -> None:
     [place] = cluster.create(unique)
     cluster.produce(place, [b"one"], key=b"k")
     both = {"kafka_isolation_level": "read_committed", "includeHeaders": "true"}
@@ -45,7 +45,7 @@ def test_rows_have_the_columns_of_sparks_source(session, cluster, unique) -> Non
 
 
 def test_a_range_begins_and_ends_exactly_and_a_spark_partition_may_have_many(
-    session, cluster, unique
+    session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 5)
     cluster.fill(places, 50)
@@ -56,7 +56,9 @@ def test_a_range_begins_and_ends_exactly_and_a_spark_partition_may_have_many(
     assert all(bytes(row.value).decode() == f"{unique}-{row.partition}:{row.offset}" for row in rows)
 
 
-def test_ranges_one_after_the_other_miss_nothing_and_repeat_nothing(session, cluster, unique) -> None:
+def test_ranges_one_after_the_other_miss_nothing_and_repeat_nothing(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     """The consumer keeps what it has fetched beyond a range, and must not keep it for another one."""
     places = cluster.create(unique, 3)
     cluster.fill(places, 100)
@@ -72,7 +74,7 @@ def test_ranges_one_after_the_other_miss_nothing_and_repeat_nothing(session, clu
     )
 
 
-def test_markers_and_aborted_records_are_gaps(session, cluster, unique) -> None:
+def test_markers_and_aborted_records_are_gaps(session: Any, cluster: Cluster, unique: str) -> None:
     [place] = cluster.create(unique)
     cluster.transact(place, [b"a", b"b"])  # offsets 0, 1; marker 2
     cluster.transact(place, [b"x", b"y", b"z"], abort=True)  # 3 to 5; marker 6
@@ -88,7 +90,7 @@ def test_markers_and_aborted_records_are_gaps(session, cluster, unique) -> None:
     assert values(uncommitted) == ["x", "y", "z", "c"]
 
 
-def test_records_of_an_open_transaction_are_waited_for(session, cluster, unique) -> None:
+def test_records_of_an_open_transaction_are_waited_for(session: Any, cluster: Cluster, unique: str) -> None:
     [place] = cluster.create(unique)
     cluster.transaction(unique, place, [b"a"])
     assert cluster.end(place, committed=True) == 0
@@ -96,7 +98,7 @@ def test_records_of_an_open_transaction_are_waited_for(session, cluster, unique)
         read(session, cluster, [(place, 0, 1)], pollTimeoutMs=2_000)
 
 
-def test_what_compaction_removed_is_a_gap(session, cluster, unique) -> None:
+def test_what_compaction_removed_is_a_gap(session: Any, cluster: Cluster, unique: str) -> None:
     [place] = cluster.create(
         unique,
         cleanup_policy="compact",
@@ -122,7 +124,7 @@ def test_what_compaction_removed_is_a_gap(session, cluster, unique) -> None:
     ]
 
 
-def test_deleted_offsets_are_an_error_with_their_place(session, cluster, unique) -> None:
+def test_deleted_offsets_are_an_error_with_their_place(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 20)
     cluster.delete_before(places[1], 15)
@@ -137,7 +139,7 @@ def test_deleted_offsets_are_an_error_with_their_place(session, cluster, unique)
         read(session, cluster, [(places[0], 90, 95)])
 
 
-def test_wrong_options_name_themselves(session, cluster) -> None:
+def test_wrong_options_name_themselves(session: Any, cluster: Cluster) -> None:
     with pytest.raises(Exception, match="set option ranges, or slots to 1 or more"):
         session.read.format(SOURCE).load().collect()
     with pytest.raises(

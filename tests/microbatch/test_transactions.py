@@ -2,6 +2,7 @@
 
 import re
 import time
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -9,6 +10,7 @@ from confluent_kafka import KafkaException
 from cooperator.microbatch.batches import BatchFailed, Kind, PositionRecord
 from cooperator.microbatch.ranges import Limits, Partition, Range
 from tests.harness.support import eventually
+from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task, copy_to
 
 pytestmark = pytest.mark.real
@@ -19,7 +21,7 @@ def values_of(places: list[Partition], count: int) -> list[str]:
 
 
 def test_a_task_copies_what_there_is_and_what_comes_and_goes_on_where_it_was(
-    session, cluster, unique
+    session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 3)
     cluster.fill(places, 100)
@@ -34,7 +36,7 @@ def test_a_task_copies_what_there_is_and_what_comes_and_goes_on_where_it_was(
     assert task.error is None
 
 
-def test_a_hundred_partitions_are_one_job(session, cluster, unique) -> None:
+def test_a_hundred_partitions_are_one_job(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 100)
     with Task(session, cluster, unique, places) as task:
         eventually(lambda: task.reached() == dict.fromkeys(places, 0), 60)
@@ -48,11 +50,13 @@ def test_a_hundred_partitions_are_one_job(session, cluster, unique) -> None:
     assert task.values() == values_of(places, 10)
 
 
-def jobs(session, task: Task) -> int:
+def jobs(session: Any, task: Task) -> int:
     return len(session.sparkContext.statusTracker().getJobIdsForGroup(task.batches._group))
 
 
-def test_limits_hold_and_a_busy_partition_leaves_room_for_the_others(session, cluster, unique) -> None:
+def test_limits_hold_and_a_busy_partition_leaves_room_for_the_others(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     places = cluster.create(unique, 3)
     cluster.fill(places[:1], 1_000)
     cluster.fill(places[1:], 5)
@@ -64,7 +68,7 @@ def test_limits_hold_and_a_busy_partition_leaves_room_for_the_others(session, cl
     assert max(found.index(value) for value in values_of(places[1:], 5)) < 90
 
 
-def test_a_batch_without_rows_moves_the_positions(session, cluster, unique) -> None:
+def test_a_batch_without_rows_moves_the_positions(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
     transform = copy_to(f"{unique}-out", where="value LIKE '%:nothing'")
@@ -74,7 +78,7 @@ def test_a_batch_without_rows_moves_the_positions(session, cluster, unique) -> N
     assert task.loop.counts.rows == 0
 
 
-def test_all_columns_are_written(session, cluster, unique) -> None:
+def test_all_columns_are_written(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 1)
     cluster.produce(places[0], [b"v"], key=b"k")
     columns = (
@@ -94,7 +98,7 @@ def test_all_columns_are_written(session, cluster, unique) -> None:
 
 
 def test_a_row_that_fails_in_the_middle_of_a_slot_leaves_neither_rows_nor_positions(
-    session, cluster, unique
+    session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 4)
     cluster.fill(places, 100)
@@ -121,7 +125,9 @@ def bad_slots(places: list[Partition], task: Task) -> list[set[Partition]]:
     return [{place for place in places if place.number % slots == slot} for slot in range(slots)]
 
 
-def test_a_batch_that_is_cancelled_in_mid_transaction_leaves_neither(session, cluster, unique) -> None:
+def test_a_batch_that_is_cancelled_in_mid_transaction_leaves_neither(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     places = cluster.create(unique, 1)
     cluster.fill(places, 300)
     slow = "concat(value, java_method('java.lang.Thread', 'sleep', 50L) IS NULL) AS value"
@@ -140,7 +146,7 @@ def test_a_batch_that_is_cancelled_in_mid_transaction_leaves_neither(session, cl
 
 
 def test_a_fenced_slot_commits_nothing_and_an_attempt_that_still_owns_its_units_goes_on(
-    session, cluster, unique
+    session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
@@ -155,7 +161,7 @@ def test_a_fenced_slot_commits_nothing_and_an_attempt_that_still_owns_its_units_
     assert "Fenced" in task.said[0] or "InvalidProducerEpoch" in task.said[0], task.said
 
 
-def test_a_fenced_slot_leaves_the_others_alone(session, cluster, unique) -> None:
+def test_a_fenced_slot_leaves_the_others_alone(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
     task = Task(session, cluster, unique, places)
@@ -177,7 +183,9 @@ def test_a_fenced_slot_leaves_the_others_alone(session, cluster, unique) -> None
     task.watcher.close()
 
 
-def test_a_fenced_id_of_another_attempt_loses_its_transaction(session, cluster, unique) -> None:
+def test_a_fenced_id_of_another_attempt_loses_its_transaction(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     [place] = cluster.create(unique, 1)
     task = Task(session, cluster, unique, [place])
     other = cluster.transaction("other/0", place, [b"a"])
@@ -190,7 +198,7 @@ def test_a_fenced_id_of_another_attempt_loses_its_transaction(session, cluster, 
     task.watcher.close()
 
 
-def test_deleted_offsets_end_the_task_with_the_unit(session, cluster, unique) -> None:
+def test_deleted_offsets_end_the_task_with_the_unit(session: Any, cluster: Cluster, unique: str) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
     cluster.delete_before(places[1], 5)
@@ -219,12 +227,14 @@ def test_deleted_offsets_end_the_task_with_the_unit(session, cluster, unique) ->
         ("SELECT CAST(NULL AS STRING) AS topic, value FROM input", "column topic is null"),
     ],
 )
-def test_a_query_that_loses_or_moves_records_commits_nothing(session, cluster, unique, sql, error) -> None:
+def test_a_query_that_loses_or_moves_records_commits_nothing(
+    session: Any, cluster: Cluster, unique: str, sql: str, error: str
+) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
     view = unique.replace("-", "_")
 
-    def transform(rows):
+    def transform(rows: Any) -> Any:
         rows.createOrReplaceTempView(view)
         return session.sql(sql.replace("input", view).replace("'o'", f"'{unique}-out'"))
 
@@ -235,7 +245,9 @@ def test_a_query_that_loses_or_moves_records_commits_nothing(session, cluster, u
     assert task.values() == []
 
 
-def test_a_plan_with_a_time_of_its_own_is_made_anew_for_each_batch(session, cluster, unique) -> None:
+def test_a_plan_with_a_time_of_its_own_is_made_anew_for_each_batch(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     places = cluster.create(unique, 1)
     timed = copy_to(f"{unique}-out", "CAST(current_timestamp() AS STRING) AS value")
     with Task(session, cluster, unique, places, timed) as task:
@@ -245,7 +257,9 @@ def test_a_plan_with_a_time_of_its_own_is_made_anew_for_each_batch(session, clus
     assert len(set(task.values())) == 3
 
 
-def test_two_threads_may_run_batches_of_two_tasks_at_once(session, cluster, unique) -> None:
+def test_two_threads_may_run_batches_of_two_tasks_at_once(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     places = cluster.create(unique, 4)
     cluster.fill(places, 50)
     names = [f"{unique}-{number}" for number in range(2)]

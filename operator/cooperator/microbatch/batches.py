@@ -69,7 +69,7 @@ class Owned:
     session: str
 
 
-class Ownership(Protocol):
+class UnitOwnership(Protocol):
     """An attempt's claims on its units (see ``ownership``). All methods may wait for a broker.
 
     They raise errors of their own when a newer attempt has claimed a unit, and when the task is to stop.

@@ -17,7 +17,7 @@ from cooperator.microbatch.batches import (
     OpenFailed,
     Outcome,
     Owned,
-    Ownership,
+    UnitOwnership,
 )
 from cooperator.microbatch.ends import Subscription
 from cooperator.microbatch.ranges import Grouping, Limits, Partition, Range, group, plan_ranges
@@ -50,7 +50,7 @@ class TaskLoop:
     """
 
     units: Sequence[Partition]
-    ownership: Ownership
+    ownership: UnitOwnership
     batches: Batches
     ends: Subscription
     limits: Limits

@@ -126,7 +126,7 @@ public final class KafkaTransactions {
    */
   public static String fence(String settings, String ids) throws IOException {
     Map<String, Object> client = new TreeMap<>();
-    JSON.readTree(settings).fields().forEachRemaining(each -> client.put(each.getKey(), each.getValue().asText()));
+    JSON.readTree(settings).properties().forEach(each -> client.put(each.getKey(), each.getValue().asText()));
     List<String> found = new ArrayList<>();
     JSON.readTree(ids).forEach(id -> found.add(id.asText()));
     try (Admin admin = Admin.create(client)) {
@@ -189,7 +189,7 @@ public final class KafkaTransactions {
 
   private static Map<String, String> settings(JsonNode target) {
     Map<String, String> found = new TreeMap<>();
-    target.get("settings").fields().forEachRemaining(each -> found.put(each.getKey(), each.getValue().asText()));
+    target.get("settings").properties().forEach(each -> found.put(each.getKey(), each.getValue().asText()));
     return found;
   }
 

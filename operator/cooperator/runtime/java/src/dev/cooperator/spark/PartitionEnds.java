@@ -33,7 +33,7 @@ public final class PartitionEnds implements AutoCloseable {
   public PartitionEnds(String settings) throws IOException {
     Map<String, Object> all = new HashMap<>();
     all.put("client.id", "cooperator-ends");
-    JSON.readTree(settings).fields().forEachRemaining(each -> all.put(each.getKey(), each.getValue().asText()));
+    JSON.readTree(settings).properties().forEach(each -> all.put(each.getKey(), each.getValue().asText()));
     Object level = all.remove("isolation.level");
     isolation =
         "read_uncommitted".equals(level) ? IsolationLevel.READ_UNCOMMITTED : IsolationLevel.READ_COMMITTED;
