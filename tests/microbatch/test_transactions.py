@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.microbatch.batches import BatchFailed, Kind, PositionRecord
 from cooperator.microbatch.ranges import Limits, Partition, Range
 from tests.harness.support import eventually
@@ -196,6 +197,24 @@ def test_a_fenced_id_of_another_attempt_loses_its_transaction(
     task.batches.close()
     task.loop.stop()
     task.watcher.close()
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_nothing_and_doubles_nothing(
+    session: Any, cluster: Cluster, unique: str, broker: EmbeddedBroker
+) -> None:
+    places = cluster.create(unique, 2)
+    cluster.fill(places, 5_000)
+    settings = {"max.block.ms": "5000", "transaction.timeout.ms": "10000"}
+    limits = Limits(100, 100)  # many batches, so that one of them is under way
+    with Task(session, cluster, unique, places, limits=limits, settings=settings) as task:
+        eventually(lambda: task.loop.counts.batches > 5, 60)
+        broker.kill()
+        time.sleep(1)
+        broker.start()
+        task.loop.limits = Limits(10_000, 10_000)
+        eventually(lambda: task.reached() == dict.fromkeys(places, 5_000), 120, "all is read")
+    assert task.values() == values_of(places, 5_000)
+    assert task.error is None
 
 
 def test_deleted_offsets_end_the_task_with_the_unit(session: Any, cluster: Cluster, unique: str) -> None:

@@ -29,6 +29,7 @@ final class RangeConsumers {
       Map.of(
           "isolation.level", "read_committed",
           "max.poll.records", "5000",
+          "fetch.max.bytes", "16777216", // What an idle consumer may hold.
           "fetch.max.wait.ms", "50",
           "client.id", "cooperator");
 
