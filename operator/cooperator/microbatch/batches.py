@@ -1,0 +1,103 @@
+"""What the loop of a task asks for, and what it is answered: ownership, and batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from cooperator.microbatch.ranges import Partition, Range
+
+
+class PositionRecord(NamedTuple):
+    """The record that commits a unit's position. ``partition`` -1 is chosen by the key."""
+
+    key: str
+    value: str
+    partition: int = -1
+
+
+class Kind(Enum):
+    """What a failure of a slot means."""
+
+    FENCED = "fenced"
+    """Another producer has its transactional id: a newer attempt, or the transaction took too long."""
+    RETRIABLE = "retriable"
+    """A broker was away, or answered that it may work later."""
+    DATA_LOSS = "data_loss"
+    """Offsets that were planned do not exist any more."""
+    FAILED = "failed"
+    """Another attempt would fail in the same way, as far as one can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFailure:
+    """``error`` is a text with the exception and its causes."""
+
+    slot: int
+    kind: Kind
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``rows`` that were committed, and the slots that committed nothing, as far as is known."""
+
+    rows: int
+    failures: Sequence[SlotFailure] = ()
+
+
+class BatchFailed(Exception):
+    """A batch has failed and is not tried again; the message names the units of a failed slot."""
+
+
+class OpenFailed(Exception):
+    """The producers of a task could not be initialised."""
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What an attempt may write: units from these positions, with the producers of this session.
+
+    Units that never had a position are left out.
+    """
+
+    positions: Mapping[Partition, int]
+    session: str
+
+
+class UnitOwnership(Protocol):
+    """An attempt's claims on its units (see ``ownership``). All methods may wait for a broker.
+
+    They raise errors of their own when a newer attempt has claimed a unit, and when the task is to stop.
+    """
+
+    def claim(self) -> Owned:
+        """Claims the units, fences older attempts, and initialises the producers."""
+
+    def recover(self) -> Owned:
+        """Initialises the producers again after a failed batch, unless a newer attempt has claimed a unit."""
+
+    def record(self, partition: Partition, position: int) -> PositionRecord:
+        """Returns the record of a unit's position."""
+
+
+class Batches(Protocol):
+    """Runs batches of a task's query."""
+
+    def open(self, session: str) -> None:
+        """Initialises the producers of all slots. Raises ``OpenFailed``."""
+
+    def run(
+        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+    ) -> Outcome:
+        """Writes the rows of the ranges, and the records of their partitions; a slot is a transaction."""
+
+    def cancel(self) -> None:
+        """Ends a batch that runs in another thread."""
+
+    def close(self) -> None:
+        """Closes the producers, and aborts what they have not committed."""

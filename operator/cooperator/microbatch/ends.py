@@ -1,0 +1,212 @@
+"""The watcher of partitions' ends: one request for all tasks of a member that read from one cluster."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from cooperator.microbatch.ranges import Partition, has_news
+from cooperator.supervision import threads
+
+log = logging.getLogger(__name__)
+
+_LEAST_MS = 50
+"""The least time between two looks, also for tasks without a pause between batches."""
+_TIMEOUT_MS = 5_000
+_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """``ends`` are those that have changed since the look before; ``unknown`` maps others to the reason."""
+
+    ends: Mapping[Partition, int]
+    unknown: Mapping[Partition, str] = field(default_factory=dict)
+
+
+class Ends(Protocol):
+    """The ends of partitions. Only one thread uses it."""
+
+    def watch(self, partitions: Collection[Partition]) -> None:
+        """Sets the partitions to look at; the next look returns all their ends."""
+
+    def look(self, timeout_ms: int) -> Look: ...
+
+    def close(self) -> None: ...
+
+
+def due(last_ms: int, look_ms: int, interval_ms: int) -> bool:
+    """Whether a look is in a later interval than the one before; intervals align to the clock.
+
+    So tasks with the same interval use the same look, and a late batch does not delay those after it.
+    """
+    return look_ms > last_ms if interval_ms == 0 else look_ms // interval_ms > last_ms // interval_ms
+
+
+class EndWatcher:
+    """Looks at the ends of all subscribed partitions at the shortest interval of its tasks. Thread-safe.
+
+    Its thread runs while there are subscriptions.
+    """
+
+    def __init__(self, ends: Ends, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` returns seconds."""
+        self._source = ends
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._subscriptions: dict[Subscription, None] = {}
+        self._changed = False
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._ends: dict[Partition, int] = {}
+        self._unknown: Mapping[Partition, str] = {}
+        self._look_ms = -1
+        self._begun = self._done = 0
+
+    def subscribe(self, partitions: Collection[Partition], interval_ms: int) -> "Subscription":
+        """Returns a subscription; the caller must close it."""
+        made = Subscription(self, frozenset(partitions), interval_ms)
+        with self._lock:
+            self._subscriptions[made] = None
+            self._changed = True
+            if self._thread is None:
+                self._thread = threads.of_process.thread(self._run, "ends")
+                self._thread.start()
+        self._wake.set()
+        return made
+
+    def close(self) -> None:
+        """Ends the thread; subscriptions learn nothing more."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+        self._wake.set()
+        if thread is not None:
+            thread.join(_TIMEOUT_MS / 1000)
+        self._source.close()
+
+    def begun(self) -> int:
+        """Returns the number of looks that have begun."""
+        with self._lock:
+            return self._begun
+
+    def known(self, partitions: Collection[Partition], after: int) -> "Known":
+        """Returns what is known of the partitions if a later look than the ``after``-th is done."""
+        with self._lock:
+            if self._done <= after:
+                return Known()
+            return Known(
+                self._look_ms,
+                {each: self._ends[each] for each in partitions if each in self._ends},
+                {each: self._unknown[each] for each in partitions if each in self._unknown},
+            )
+
+    def drop(self, subscription: "Subscription") -> None:
+        """Ends a subscription."""
+        with self._lock:
+            self._subscriptions.pop(subscription, None)
+            self._changed = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            with self._lock:
+                if self._closed or not self._subscriptions:
+                    self._thread = None
+                    return
+                interval_ms = max(_LEAST_MS, min(each.interval_ms for each in self._subscriptions))
+                changed, self._changed = self._changed, False
+                wanted = {each for one in self._subscriptions for each in one.partitions}
+            if not self._look(wanted, changed):
+                self._wake.wait(_RETRY_S)
+                continue
+            now_ms = self._clock() * 1000
+            next_ms = (math.floor(now_ms / interval_ms) + 1) * interval_ms
+            self._wake.wait((next_ms - now_ms) / 1000)
+
+    def _look(self, wanted: Collection[Partition], changed: bool) -> bool:
+        with self._lock:
+            self._begun += 1
+            # A timer may ring early by less than a millisecond.
+            look_ms = math.floor(self._clock() * 1000 + 1)
+        try:
+            if changed:
+                self._source.watch(wanted)
+            found = self._source.look(_TIMEOUT_MS)
+        except Exception as error:
+            log.warning("the ends of partitions are unknown: %s", error)
+            with self._lock:
+                self._changed = True
+                self._unknown = dict.fromkeys(wanted, str(error))
+            return False
+        with self._lock:
+            if changed:
+                self._ends = {each: end for each, end in self._ends.items() if each in wanted}
+            self._ends.update(found.ends)
+            self._unknown = found.unknown
+            self._look_ms = look_ms
+            self._done = self._begun
+            subscriptions = tuple(self._subscriptions)
+        for each in subscriptions:
+            each.looked(found)
+        return True
+
+
+class Known(NamedTuple):
+    """What a look that began at ``look_ms`` found; -1: there was none yet."""
+
+    look_ms: int = -1
+    ends: Mapping[Partition, int] = {}
+    unknown: Mapping[Partition, str] = {}
+
+
+class Subscription:
+    """The ends of one task's partitions. ``wait`` is for one thread; ``close`` may be called by any."""
+
+    def __init__(self, watcher: EndWatcher, partitions: frozenset[Partition], interval_ms: int) -> None:
+        self.partitions = partitions
+        self.interval_ms = interval_ms
+        self._watcher = watcher
+        self._event = threading.Event()
+        self._closed = False
+        self._pending = True
+        self._last_ms = -1
+        self._after = watcher.begun()
+
+    def restart(self) -> None:
+        """Forgets the looks that have begun: no end of a later one is before positions read until now."""
+        self._after = self._watcher.begun()
+        self._pending = True
+
+    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Returns the ends when something is new, at most once in an interval; empty when it was closed."""
+        while not self._closed:
+            self._event.clear()
+            look_ms, ends, _ = self._watcher.known(self.partitions, self._after)
+            self._pending = look_ms < 0 or has_news(positions, ends)
+            if ends and self._pending and due(self._last_ms, look_ms, self.interval_ms):
+                self._last_ms = look_ms
+                return ends
+            self._event.wait()
+        return {}
+
+    @property
+    def unknown(self) -> Mapping[Partition, str]:
+        """The partitions whose end is unknown since the last look, with the reason."""
+        return self._watcher.known(self.partitions, 0).unknown
+
+    def looked(self, look: Look) -> None:
+        """The watcher calls it after each look. A task without news is not woken."""
+        if self._pending or not self.partitions.isdisjoint(look.ends):
+            self._event.set()
+
+    def close(self) -> None:
+        """Ends ``wait``."""
+        self._closed = True
+        self._event.set()
+        self._watcher.drop(self)

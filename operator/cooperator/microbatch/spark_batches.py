@@ -1,0 +1,177 @@
+"""Batches as Spark jobs, and the ends of partitions asked by the JVM's client.
+
+The jobs' code is in ``cooperator-spark.jar`` (``KafkaRanges``, ``KafkaTransactions``, ``PartitionEnds``).
+"""
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cooperator.microbatch.batches import Kind, OpenFailed, Outcome, PositionRecord, SlotFailure
+from cooperator.microbatch.ends import Look
+from cooperator.microbatch.ranges import Partition, Range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SOURCE = "dev.cooperator.spark.KafkaRanges"
+_LEAST_SLOTS = 2
+"""A plan of one Spark partition would let aggregates pass, whose rows need not move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows and positions go. ``settings`` are those of the producers (Java's names)."""
+
+    id_prefix: str
+    positions: str
+    slots: int
+    settings: Mapping[str, str] = field(repr=False)
+
+    def encode(self) -> str:
+        """Returns the JSON that ``KafkaTransactions`` reads."""
+        return json.dumps(
+            {
+                "id_prefix": self.id_prefix,
+                "positions": self.positions,
+                "slots": max(self.slots, _LEAST_SLOTS),
+                "settings": dict(self.settings),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is read. ``settings`` are those of the consumers (Java's names); ``pool`` names the task."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    pool: str = ""
+    headers: bool = False
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 20_000
+
+
+class SparkBatches:
+    """Runs the batches of one task, all in one thread; ``cancel`` may be called by any."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        source: Source,
+        transform: "Callable[[DataFrame], DataFrame]",
+        target: Target,
+    ) -> None:
+        """``transform`` returns rows with the columns topic and value.
+
+        They may have the columns partition, key, headers and timestamp, too; null is the producer's choice.
+        """
+        untyped: Any = spark
+        self._spark = spark
+        self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
+        self._source = source
+        self._transform = transform
+        self._target = target.encode()
+        self._slots = max(target.slots, _LEAST_SLOTS)
+        self._plan: Any = None
+        self._group = f"batches of {target.id_prefix} {uuid.uuid4().hex}"
+        self._thread: int | None = None
+        self._cancelled = False
+
+    def open(self, session: str) -> None:
+        self._name_jobs()
+        failure = self._planned().open(session)
+        if failure:
+            told = json.loads(failure)
+            raise OpenFailed(Kind(told["kind"]), told["error"])
+
+    def fence(self, settings: Mapping[str, str], ids: Sequence[str]) -> None:
+        """Initialises transactional ids of other attempts, which fences them. Raises ``OpenFailed``."""
+        failure = self._java.fence(json.dumps(dict(settings)), json.dumps(list(ids)))
+        if failure:
+            told = json.loads(failure)
+            raise OpenFailed(Kind(told["kind"]), told["error"])
+
+    def run(
+        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+    ) -> Outcome:
+        batch = {
+            "session": session,
+            "slots": [
+                [[*each.partition, each.start, each.end, *records[each.partition]] for each in slot]
+                for slot in slots
+            ],
+        }
+        self._name_jobs()
+        plan = self._planned()
+        try:
+            told = json.loads(plan.run(json.dumps(batch)))
+        except Exception as error:
+            # It was cancelled, or what failed was not a slot's own work.
+            return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
+        return Outcome(
+            sum(slot.get("rows", 0) for slot in told["slots"]),
+            [
+                SlotFailure(index, Kind(slot["kind"]), slot["error"])
+                for index, slot in enumerate(told["slots"])
+                if "kind" in slot
+            ],
+        )
+
+    def cancel(self) -> None:
+        self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def close(self) -> None:
+        if self._plan is not None:
+            self._plan.close()
+
+    def rows(self) -> "DataFrame":
+        """Returns the rows of a batch, unplanned."""
+        options: dict[str, str | int | bool] = {
+            "slots": self._slots,
+            "pool": self._source.pool,
+            "includeHeaders": self._source.headers,
+            "failOnDataLoss": self._source.fail_on_data_loss,
+            "pollTimeoutMs": self._source.poll_timeout_ms,
+            **{f"kafka.{name}": value for name, value in self._source.settings.items()},
+        }
+        return self._transform(self._spark.read.format(SOURCE).options(**options).load())
+
+    def _planned(self) -> Any:
+        if self._plan is None or not self._plan.isReusable():
+            untyped: Any = self.rows()
+            self._plan = self._java.plan(untyped._jdf.queryExecution(), self._target)
+        return self._plan
+
+    def _name_jobs(self) -> None:
+        """Gives the thread's jobs a group, once: each Python thread has a JVM thread of its own."""
+        if self._thread != threading.get_ident():
+            self._thread = threading.get_ident()
+            self._spark.sparkContext.setJobGroup(self._group, "a batch", interruptOnCancel=True)
+
+
+class SparkEnds:
+    """``Ends`` by the JVM's admin client."""
+
+    def __init__(self, spark: "SparkSession", settings: Mapping[str, str]) -> None:
+        """``settings`` are those of a consumer (Java's names).
+
+        With ``isolation.level`` read_committed, the default, an end is the last stable offset.
+        """
+        untyped: Any = spark
+        self._java: Any = untyped._jvm.dev.cooperator.spark.PartitionEnds(json.dumps(dict(settings)))
+
+    def watch(self, partitions: Collection[Partition]) -> None:
+        self._java.watch(json.dumps(list(partitions)))
+
+    def look(self, timeout_ms: int) -> Look:
+        told = json.loads(self._java.look(timeout_ms))
+        return Look(
+            {Partition(topic, number): end for topic, number, end in told["ends"]},
+            {Partition(topic, number): reason for topic, number, reason in told["unknown"]},
+        )
+
+    def close(self) -> None:
+        self._java.close()

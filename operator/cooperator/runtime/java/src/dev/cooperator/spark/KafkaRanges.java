@@ -1,0 +1,196 @@
+package dev.cooperator.spark;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A batch source of ranges of offsets, with the columns of Spark's Kafka source.
+ *
+ * <p>Options: {@code kafka.*} (of the consumer); {@code includeHeaders} (false); {@code failOnDataLoss} (true:
+ * offsets of a range that were deleted are an error); {@code pollTimeoutMs} (120000: how long no range may
+ * advance); {@code pool} (a name under which consumers are kept, see {@link RangeConsumers}); and either
+ *
+ * <ul>
+ *   <li>{@code ranges}: {@code [[[topic, partition, from, to], …], …]}, a list for each Spark partition, or
+ *   <li>{@code slots}: the number of Spark partitions, whose ranges {@link KafkaTransactions} gives to each
+ *       batch. So one plan serves all batches.
+ * </ul>
+ */
+public final class KafkaRanges implements TableProvider {
+  static final String HEADERS = "headers";
+  static final DataType HEADERS_TYPE =
+      DataTypes.createArrayType(
+          new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType));
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    return schema(options.getBoolean("includeHeaders", false));
+  }
+
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    return new RangesTable(schema);
+  }
+
+  static StructType schema(boolean headers) {
+    StructType columns =
+        new StructType()
+            .add("key", DataTypes.BinaryType)
+            .add("value", DataTypes.BinaryType)
+            .add("topic", DataTypes.StringType)
+            .add("partition", DataTypes.IntegerType)
+            .add("offset", DataTypes.LongType)
+            .add("timestamp", DataTypes.TimestampType)
+            .add("timestampType", DataTypes.IntegerType);
+    return headers ? columns.add(HEADERS, HEADERS_TYPE) : columns;
+  }
+
+  private static final class RangesTable implements Table, SupportsRead {
+    private final StructType schema;
+
+    RangesTable(StructType schema) {
+      this.schema = schema;
+    }
+
+    @Override
+    public String name() {
+      return "KafkaRanges";
+    }
+
+    @Override
+    @SuppressWarnings("deprecation") // It is abstract in Spark 4.0.
+    public StructType schema() {
+      return schema;
+    }
+
+    @Override
+    public Set<TableCapability> capabilities() {
+      return EnumSet.of(TableCapability.BATCH_READ);
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      return new RangesScan(schema, options);
+    }
+  }
+
+  private static final class RangesScan implements ScanBuilder, Scan, Batch, SupportsPushDownRequiredColumns {
+    private final CaseInsensitiveStringMap options;
+    private StructType columns;
+
+    RangesScan(StructType columns, CaseInsensitiveStringMap options) {
+      this.columns = columns;
+      this.options = options;
+    }
+
+    @Override
+    public void pruneColumns(StructType required) {
+      columns = required;
+    }
+
+    @Override
+    public Scan build() {
+      return this;
+    }
+
+    @Override
+    public StructType readSchema() {
+      return columns;
+    }
+
+    @Override
+    public String description() {
+      return "KafkaRanges";
+    }
+
+    @Override
+    public Batch toBatch() {
+      return this;
+    }
+
+    @Override
+    public InputPartition[] planInputPartitions() {
+      List<RangesPartition> found = new ArrayList<>();
+      if (options.containsKey("ranges")) {
+        for (List<OffsetRange> ranges : OffsetRange.partitions(options.get("ranges"))) {
+          found.add(new RangesPartition(found.size(), ranges));
+        }
+      } else {
+        int slots = options.getInt("slots", 0);
+        if (slots < 1) {
+          throw new IllegalArgumentException("KafkaRanges: set option ranges, or slots to 1 or more");
+        }
+        for (int slot = 0; slot < slots; slot++) {
+          found.add(new RangesPartition(slot, null));
+        }
+      }
+      return found.toArray(InputPartition[]::new);
+    }
+
+    @Override
+    public PartitionReaderFactory createReaderFactory() {
+      Map<String, String> consumer = new TreeMap<>();
+      options
+          .asCaseSensitiveMap()
+          .forEach(
+              (name, value) -> {
+                if (name.startsWith("kafka.")) {
+                  consumer.put(name.substring("kafka.".length()), value);
+                }
+              });
+      List<String> names = new ArrayList<>();
+      for (StructField field : columns.fields()) {
+        names.add(field.name());
+      }
+      return new RangesReaderFactory(
+          names,
+          consumer,
+          options.getOrDefault("pool", ""),
+          options.getBoolean("failOnDataLoss", true),
+          options.getLong("pollTimeoutMs", 120_000));
+    }
+  }
+
+  /** The ranges of a Spark partition; null: those of the batch that runs. */
+  private record RangesPartition(int slot, List<OffsetRange> ranges) implements InputPartition {}
+
+  private record RangesReaderFactory(
+      List<String> columns,
+      Map<String, String> consumer,
+      String pool,
+      boolean failOnDataLoss,
+      long pollTimeoutMs)
+      implements PartitionReaderFactory {
+    @Override
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      RangesPartition planned = (RangesPartition) partition;
+      return new RangesReader(
+          columns,
+          planned.ranges() == null ? null : Collections.unmodifiableList(planned.ranges()),
+          () -> RangeConsumers.take(consumer, pool + "/" + planned.slot(), failOnDataLoss, pollTimeoutMs));
+    }
+  }
+}

@@ -1,0 +1,318 @@
+package dev.cooperator.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.storage.BlockManagerId;
+import scala.Function2;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction2;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Runs batches of a query over {@link KafkaRanges}, each as one Spark job with a transaction for each slot.
+ *
+ * <p>A slot is a Spark partition with a transactional id of its own. Its Spark task reads the ranges that the
+ * batch gives to the slot, and commits the query's rows with the positions that they reach. Nothing is
+ * retried: a failure is a result, by which the caller recovers. The query is planned once for all batches.
+ *
+ * <p>It is not a sink of Spark's DataSource V2, whose write plans the query anew for each batch, costs events
+ * with the plan's text, repeats failed tasks, and ends the other slots when one fails. It is not thread-safe.
+ */
+public final class KafkaTransactions {
+  static final ObjectMapper JSON = new ObjectMapper();
+
+  private final RDD<InternalRow> rows;
+  private final SlotWriter.Target target;
+  private final boolean isReusable;
+
+  private KafkaTransactions(QueryExecution query, SlotWriter.Target target, int slots) {
+    this.rows = new PlacedRows(query.toRdd(), target.idPrefix());
+    this.target = target;
+    this.isReusable = !variesByBatch(query.analyzed());
+    if (rows.getNumPartitions() != slots) {
+      throw new IllegalArgumentException(
+          "the query's plan has " + rows.getNumPartitions() + " Spark partitions instead of " + slots
+              + ": the SQL must keep each record where it was read");
+    }
+  }
+
+  /**
+   * Plans a query, with columns topic, value and optionally partition, key, headers, timestamp.
+   *
+   * @param target JSON: {@code id_prefix} of transactional ids, the topic {@code positions}, {@code slots}
+   *     (as the source's option says), and {@code settings} of the producer
+   */
+  public static KafkaTransactions plan(QueryExecution query, String target) throws IOException {
+    JsonNode node = JSON.readTree(target);
+    return new KafkaTransactions(
+        query,
+        new SlotWriter.Target(
+            settings(node), node.get("id_prefix").asText(), node.get("positions").asText(), columns(query)),
+        node.get("slots").asInt());
+  }
+
+  /** Whether the plan serves another batch: not if it has a time of its own, or random numbers. */
+  public boolean isReusable() {
+    return isReusable;
+  }
+
+  /**
+   * Initialises the producers of all slots for the batches of a session, which fences earlier producers of the
+   * same ids. If there are executors, each slot gets one, on which its batches should run.
+   *
+   * <p>Returns an empty text, or JSON with {@code kind} and {@code error} as {@link #run} does.
+   */
+  public String open(String session) {
+    int slots = rows.getNumPartitions();
+    PlacedRows.forget(target.idPrefix());
+    if (rows.sparkContext().isLocal()) {
+      try {
+        SlotProducers.open(target.settings(), target.ids(slots), session);
+        return "";
+      } catch (KafkaException error) {
+        return SlotResult.failed(error).json().toString();
+      }
+    }
+    Opening.Result[] results = new Opening.Result[slots];
+    runJob(new Opening(target, session), results, Opening.Result.class);
+    Map<Integer, String> places = new TreeMap<>();
+    for (int slot = 0; slot < slots; slot++) {
+      if (results[slot].failure() != null) {
+        return results[slot].failure().json().toString();
+      }
+      places.put(slot, results[slot].place());
+    }
+    PlacedRows.place(target.idPrefix(), places);
+    return "";
+  }
+
+  /** Closes the producers of all slots, and aborts what they have not committed. Executors close theirs later. */
+  public void close() {
+    PlacedRows.forget(target.idPrefix());
+    SlotProducers.close(target.ids(rows.getNumPartitions()));
+  }
+
+  /**
+   * Initialises transactional ids of other attempts, which aborts their open transactions and fences them.
+   *
+   * @param settings JSON of the client's settings
+   * @param ids JSON list
+   * @return as {@link #open}
+   */
+  public static String fence(String settings, String ids) throws IOException {
+    Map<String, Object> client = new TreeMap<>();
+    JSON.readTree(settings).properties().forEach(each -> client.put(each.getKey(), each.getValue().asText()));
+    List<String> found = new ArrayList<>();
+    JSON.readTree(ids).forEach(id -> found.add(id.asText()));
+    try (Admin admin = Admin.create(client)) {
+      admin.fenceProducers(found).all().get();
+      return "";
+    } catch (ExecutionException error) {
+      return SlotResult.failed(error.getCause()).json().toString();
+    } catch (InterruptedException error) {
+      throw new InterruptException(error);
+    }
+  }
+
+  /**
+   * Runs a batch and waits for it.
+   *
+   * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
+   *     from, to, key, value, positionsPartition]}
+   * @return JSON: {@code slots}, for each slot {@code {"rows": count}} or {@code {"kind": …, "error": …}} with
+   *     the kinds fenced, retriable, data_loss and failed
+   */
+  public String run(String batch) throws IOException {
+    JsonNode node = JSON.readTree(batch);
+    List<SlotWork> works = new ArrayList<>();
+    for (JsonNode slot : node.get("slots")) {
+      List<SlotWork.Unit> units = new ArrayList<>();
+      for (JsonNode unit : slot) {
+        units.add(
+            new SlotWork.Unit(
+                OffsetRange.of(unit), unit.get(4).asText(), unit.get(5).asText(), unit.get(6).asInt()));
+      }
+      works.add(new SlotWork(works.size(), node.get("session").asText(), units));
+    }
+    SlotResult[] results = new SlotResult[works.size()];
+    runJob(new SlotTask(target, works.toArray(SlotWork[]::new)), results, SlotResult.class);
+    ObjectNode answer = JSON.createObjectNode();
+    for (SlotResult result : results) {
+      answer.withArray("slots").add(result.json());
+    }
+    return answer.toString();
+  }
+
+  /** Runs a function in a Spark task of each of the first slots. */
+  private <T> void runJob(
+      Function2<TaskContext, Iterator<InternalRow>, T> function, T[] results, Class<T> type) {
+    List<Object> slots = new ArrayList<>();
+    for (int slot = 0; slot < results.length; slot++) {
+      slots.add(slot);
+    }
+    Function2<Object, T, BoxedUnit> keep =
+        new AbstractFunction2<>() {
+          @Override
+          public BoxedUnit apply(Object slot, T result) {
+            results[(Integer) slot] = result;
+            return BoxedUnit.UNIT;
+          }
+        };
+    rows.sparkContext()
+        .runJob(rows, function, CollectionConverters.asScala(slots).toList(), keep, ClassTag$.MODULE$.apply(type));
+  }
+
+  private static Map<String, String> settings(JsonNode target) {
+    Map<String, String> found = new TreeMap<>();
+    target.get("settings").properties().forEach(each -> found.put(each.getKey(), each.getValue().asText()));
+    return found;
+  }
+
+  /** Runs in the Spark task of a slot. */
+  private static final class SlotTask
+      extends AbstractFunction2<TaskContext, Iterator<InternalRow>, SlotResult> implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private final SlotWriter.Target target;
+    private final SlotWork[] works;
+
+    SlotTask(SlotWriter.Target target, SlotWork[] works) {
+      this.target = target;
+      this.works = works;
+    }
+
+    @Override
+    public SlotResult apply(TaskContext context, Iterator<InternalRow> rows) {
+      SlotWriter writer = null;
+      try {
+        if (context.attemptNumber() > 0) {
+          throw new Repeated();
+        }
+        SlotWork work = works[context.partitionId()];
+        work.enter(context);
+        writer = new SlotWriter(target, work);
+        long count = 0;
+        for (; rows.hasNext(); count++) {
+          writer.write(rows.next());
+        }
+        writer.commit();
+        return SlotResult.done(count);
+      } catch (Throwable error) {
+        if (writer != null) {
+          writer.abort();
+        }
+        if (error instanceof VirtualMachineError || context.isInterrupted()) {
+          throw rethrown(error);
+        }
+        return SlotResult.failed(error);
+      } finally {
+        SlotWork.leave(context);
+      }
+    }
+
+    private static RuntimeException rethrown(Throwable error) {
+      if (error instanceof Error) {
+        throw (Error) error;
+      }
+      return error instanceof TaskKilledException
+          ? (TaskKilledException) error
+          : new KafkaException("the Spark task was cancelled", error);
+    }
+  }
+
+  /** Opens a slot's producer on an executor. */
+  private static final class Opening
+      extends AbstractFunction2<TaskContext, Iterator<InternalRow>, Opening.Result> implements Serializable {
+    private static final long serialVersionUID = 1L;
+    private final SlotWriter.Target target;
+    private final String session;
+
+    /** The place as Spark names it; the failure is null if there was none. */
+    record Result(String place, SlotResult failure) implements Serializable {}
+
+    Opening(SlotWriter.Target target, String session) {
+      this.target = target;
+      this.session = session;
+    }
+
+    @Override
+    public Result apply(TaskContext context, Iterator<InternalRow> rows) {
+      BlockManagerId executor = SparkEnv.get().blockManager().blockManagerId();
+      try {
+        SlotProducers.openOnExecutor(
+            target.settings(), SlotWriter.Target.id(target.idPrefix(), context.partitionId()), session);
+        return new Result("executor_" + executor.host() + "_" + executor.executorId(), null);
+      } catch (KafkaException error) {
+        return new Result(null, SlotResult.failed(error));
+      }
+    }
+  }
+
+  /** What the first attempt has written is unknown, until the caller recovers. */
+  private static final class Repeated extends RetriableException {
+    private static final long serialVersionUID = 1L;
+
+    Repeated() {
+      super("an executor was lost");
+    }
+  }
+
+  private static SlotWriter.Columns columns(QueryExecution query) {
+    List<Attribute> output = CollectionConverters.asJava(query.executedPlan().output());
+    return new SlotWriter.Columns(
+        column(output, "topic", true, DataTypes.StringType),
+        column(output, "partition", false, DataTypes.IntegerType),
+        column(output, "key", false, DataTypes.BinaryType, DataTypes.StringType),
+        column(output, "value", true, DataTypes.BinaryType, DataTypes.StringType),
+        column(output, "headers", false, KafkaRanges.HEADERS_TYPE),
+        column(output, "timestamp", false, DataTypes.TimestampType));
+  }
+
+  private static int column(List<Attribute> output, String name, boolean isNeeded, DataType... types) {
+    for (int index = 0; index < output.size(); index++) {
+      if (output.get(index).name().equalsIgnoreCase(name)) {
+        DataType type = output.get(index).dataType();
+        for (DataType allowed : types) {
+          if (DataType.equalsIgnoreNullability(allowed, type)) {
+            return index;
+          }
+        }
+        throw new IllegalArgumentException(
+            "column " + name + " is of type " + type.sql() + ": use " + types[0].sql());
+      }
+    }
+    if (isNeeded) {
+      throw new IllegalArgumentException("the rows have no column " + name + ": select one");
+    }
+    return -1;
+  }
+
+  /** Whether the optimizer or the analyzer puts something into the plan that must differ between batches. */
+  private static boolean variesByBatch(LogicalPlan plan) {
+    return !plan.deterministic() || plan.containsPattern(TreePattern.CURRENT_LIKE());
+  }
+}

@@ -1,0 +1,126 @@
+package dev.cooperator.spark;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Reads ranges as rows. One row object serves all records, and holds the client's arrays without a copy: each
+ * row must be used before the next one is read, as Spark's operators do.
+ */
+final class RangesReader implements PartitionReader<InternalRow> {
+  private final List<OffsetRange> planned;
+  private final Supplier<RangeConsumer> consumers;
+  private final Column[] columns;
+  private final GenericInternalRow row;
+  private final Map<String, UTF8String> topics = new HashMap<>();
+  private RangeConsumer consumer;
+  private SlotWork work;
+  private boolean ended;
+
+  private interface Column {
+    Object of(ConsumerRecord<byte[], byte[]> record);
+  }
+
+  /** Without {@code planned} ranges it reads those of {@link SlotWork#current}. */
+  RangesReader(List<String> columns, List<OffsetRange> planned, Supplier<RangeConsumer> consumers) {
+    this.planned = planned;
+    this.consumers = consumers;
+    this.columns = columns.stream().map(this::column).toArray(Column[]::new);
+    this.row = new GenericInternalRow(columns.size());
+  }
+
+  @Override
+  public boolean next() {
+    if (ended) {
+      return false;
+    }
+    if (consumer == null) {
+      begin();
+    }
+    ConsumerRecord<byte[], byte[]> record = consumer.next();
+    if (record == null) {
+      end();
+      return false;
+    }
+    for (int index = 0; index < columns.length; index++) {
+      row.update(index, columns[index].of(record));
+    }
+    return true;
+  }
+
+  @Override
+  public InternalRow get() {
+    return row;
+  }
+
+  /** A consumer that has not read its ranges to their ends is closed: something may be wrong with it. */
+  @Override
+  public void close() {
+    if (consumer != null) {
+      RangeConsumers.close(consumer);
+      consumer = null;
+    }
+  }
+
+  private void begin() {
+    if (planned == null) {
+      work = SlotWork.current();
+    }
+    consumer = consumers.get();
+    consumer.begin(work == null ? planned : work.ranges());
+  }
+
+  private void end() {
+    ended = true;
+    RangeConsumers.give(consumer);
+    consumer = null;
+    if (work != null) {
+      work.readToTheEnd();
+    }
+  }
+
+  private Column column(String name) {
+    switch (name) {
+      case "key":
+        return ConsumerRecord::key;
+      case "value":
+        return ConsumerRecord::value;
+      case "topic":
+        return record -> topics.computeIfAbsent(record.topic(), UTF8String::fromString);
+      case "partition":
+        return ConsumerRecord::partition;
+      case "offset":
+        return ConsumerRecord::offset;
+      case "timestamp":
+        return record -> record.timestamp() * 1000; // microseconds
+      case "timestampType":
+        return record -> record.timestampType().id;
+      case KafkaRanges.HEADERS:
+        return RangesReader::headers;
+      default:
+        throw new IllegalArgumentException("KafkaRanges has no column " + name);
+    }
+  }
+
+  private static Object headers(ConsumerRecord<byte[], byte[]> record) {
+    Header[] headers = record.headers().toArray();
+    if (headers.length == 0) {
+      return null; // as Spark's source does
+    }
+    Object[] rows = new Object[headers.length];
+    for (int index = 0; index < headers.length; index++) {
+      UTF8String key = UTF8String.fromString(headers[index].key());
+      rows[index] = new GenericInternalRow(new Object[] {key, headers[index].value()});
+    }
+    return new GenericArrayData(rows);
+  }
+}

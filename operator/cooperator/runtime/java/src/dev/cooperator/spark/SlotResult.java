@@ -1,0 +1,61 @@
+package dev.cooperator.spark;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.Serializable;
+import java.util.List;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InvalidPidMappingException;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TransactionAbortedException;
+import org.apache.kafka.common.errors.UnknownProducerIdException;
+
+/** What was done, or why it failed: an answer to Python, which decides what follows. */
+record SlotResult(long rows, String kind, String error) implements Serializable {
+  /** The broker knows the producer or its transaction no longer; another initialisation helps. */
+  private static final List<Class<? extends KafkaException>> LOST =
+      List.of(
+          InvalidPidMappingException.class,
+          InvalidTxnStateException.class,
+          OutOfOrderSequenceException.class,
+          TransactionAbortedException.class,
+          UnknownProducerIdException.class);
+
+  static SlotResult done(long rows) {
+    return new SlotResult(rows, "", "");
+  }
+
+  /** The kinds are {@code fenced}, {@code retriable}, {@code data_loss} and {@code failed}. */
+  static SlotResult failed(Throwable error) {
+    StringBuilder text = new StringBuilder();
+    for (Throwable each = error; each != null; each = each.getCause()) {
+      text.append(text.length() == 0 ? "" : ": caused by ").append(each);
+    }
+    return new SlotResult(0, kind(error), text.toString());
+  }
+
+  ObjectNode json() {
+    ObjectNode node = KafkaTransactions.JSON.createObjectNode();
+    return kind.isEmpty() ? node.put("rows", rows) : node.put("kind", kind).put("error", error);
+  }
+
+  private static String kind(Throwable error) {
+    for (Throwable each = error; each != null; each = each.getCause()) {
+      Throwable cause = each;
+      if (cause instanceof ProducerFencedException || cause instanceof InvalidProducerEpochException) {
+        return "fenced";
+      }
+      if (cause instanceof RangeConsumer.DataLoss) {
+        return "data_loss";
+      }
+      boolean isLost = LOST.stream().anyMatch(lost -> lost.isInstance(cause));
+      if (isLost || cause instanceof RetriableException || cause instanceof SlotWriter.NotOpen) {
+        return "retriable";
+      }
+    }
+    return "failed";
+  }
+}

@@ -1,0 +1,74 @@
+package dev.cooperator.spark;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.TaskContext;
+
+/**
+ * What one Spark task of a batch reads and commits: the ranges of its slot, with a position record each.
+ *
+ * <p>The reader and the writer of a Spark task share this object. The writer commits the positions only after
+ * the reader of the same task has read all ranges to their ends, so a plan that drops records (LIMIT) or moves
+ * them to other tasks (an exchange) cannot commit positions of records that it has not written.
+ */
+final class SlotWork implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final Map<Long, SlotWork> OF_TASKS = new ConcurrentHashMap<>();
+
+  /** A range, and the record by which its end is committed; a negative partition is chosen by the key. */
+  record Unit(OffsetRange range, String key, String value, int partition) implements Serializable {}
+
+  final int slot;
+
+  /** The round of initialisations of the producer that may write it; see {@link SlotProducers}. */
+  final String session;
+
+  final List<Unit> units;
+
+  /** The reader sets it when it has read all ranges. */
+  private transient boolean read;
+
+  SlotWork(int slot, String session, List<Unit> units) {
+    this.slot = slot;
+    this.session = session;
+    this.units = new ArrayList<>(units);
+  }
+
+  List<OffsetRange> ranges() {
+    List<OffsetRange> found = new ArrayList<>(units.size());
+    units.forEach(unit -> found.add(unit.range()));
+    return found;
+  }
+
+  void readToTheEnd() {
+    read = true;
+  }
+
+  boolean isRead() {
+    return read;
+  }
+
+  /** Makes it the work of the running Spark task, until {@link #leave}. */
+  void enter(TaskContext context) {
+    OF_TASKS.put(context.taskAttemptId(), this);
+  }
+
+  static void leave(TaskContext context) {
+    OF_TASKS.remove(context.taskAttemptId());
+  }
+
+  /** Returns the work of the running Spark task. */
+  static SlotWork current() {
+    TaskContext context = TaskContext.get();
+    SlotWork work = context == null ? null : OF_TASKS.get(context.taskAttemptId());
+    if (work == null) {
+      throw new IllegalStateException(
+          "records are read in another Spark task than they are written in: remove what moves rows between"
+              + " tasks (aggregates, joins, windows, ORDER BY, DISTINCT, LIMIT) from the SQL");
+    }
+    return work;
+  }
+}

@@ -1,0 +1,90 @@
+"""Doubles of what a loop uses: a log of positions with sessions, and batches that fail as a test says."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cooperator.microbatch.batches import Kind, OpenFailed, Outcome, Owned, PositionRecord, SlotFailure
+from cooperator.microbatch.ranges import Partition, Range
+
+
+class Replaced(Exception):
+    """A newer attempt has claimed a unit."""
+
+
+@dataclass
+class Log:
+    """The sink: what was committed, and the session that may write."""
+
+    positions: dict[Partition, int] = field(default_factory=dict)
+    offsets: dict[Partition, list[int]] = field(default_factory=dict)
+    session: int = 0
+
+    def commit(self, ranges: Sequence[Range]) -> None:
+        for each in ranges:
+            self.offsets.setdefault(each.partition, []).extend(range(each.start, each.end))
+            self.positions[each.partition] = each.end
+
+
+@dataclass
+class FakeOwnership:
+    log: Log
+    replaced: bool = False
+    calls: list[str] = field(default_factory=list)
+    open_fails: list[Kind] = field(default_factory=list)
+
+    def claim(self) -> Owned:
+        return self._own("claim")
+
+    def recover(self) -> Owned:
+        return self._own("recover")
+
+    def record(self, partition: Partition, position: int) -> PositionRecord:
+        return PositionRecord(f"p/copy/{partition}", str(position))
+
+    def _own(self, call: str) -> Owned:
+        self.calls.append(call)
+        if self.replaced:
+            raise Replaced
+        if self.open_fails:
+            raise OpenFailed(self.open_fails.pop(0), "no coordinator")
+        self.log.session += 1
+        return Owned(dict(self.log.positions), str(self.log.session))
+
+
+@dataclass
+class FakeBatches:
+    """``fate`` says for each slot whether it fails, and whether it has committed all the same."""
+
+    log: Log
+    fate: Callable[[int, int], tuple[Kind | None, bool]] = lambda batch, slot: (None, True)
+    ran: list[Sequence[Sequence[Range]]] = field(default_factory=list)
+    closed: bool = False
+
+    def open(self, session: str) -> None: ...
+
+    def run(
+        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+    ) -> Outcome:
+        self.ran.append(slots)
+        failures = []
+        rows = 0
+        for index, slot in enumerate(slots):
+            assert all(records[each.partition].value == str(each.end) for each in slot)
+            kind, commits = self.fate(len(self.ran) - 1, index)
+            if session != str(self.log.session):
+                kind, commits = Kind.FENCED, False
+            if commits:
+                self.log.commit(slot)
+                rows += sum(each.size for each in slot)
+            if kind is not None:
+                failures.append(SlotFailure(index, kind, f"slot {index} is {kind.value}"))
+        return Outcome(rows, failures)
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def from_zero(partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    return dict.fromkeys(partitions, 0)

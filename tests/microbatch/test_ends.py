@@ -1,0 +1,138 @@
+"""One look for all tasks; tasks without news sleep, and no end is older than the position beside it."""
+
+import threading
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from cooperator.microbatch.ends import EndWatcher, Look, Subscription, due
+from cooperator.microbatch.ranges import Partition
+from tests.harness.support import eventually
+
+A, B = Partition("a", 0), Partition("b", 0)
+
+
+class FakeEnds:
+    """A cluster whose ends a test sets; it can be away, and it can hold a look."""
+
+    def __init__(self) -> None:
+        self.now: dict[Partition, int] = {}
+        self.watched: set[Partition] = set()
+        self.told: dict[Partition, int] = {}
+        self.looks = 0
+        self.away = False
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def watch(self, partitions: Collection[Partition]) -> None:
+        self.watched, self.told = set(partitions), {}
+
+    def look(self, timeout_ms: int) -> Look:
+        self.looks += 1
+        if self.away:
+            raise TimeoutError("no broker")
+        found = {each: end for each, end in self.now.items() if each in self.watched}
+        assert self.goes_on.wait(30)
+        changed = {each: end for each, end in found.items() if self.told.get(each) != end}
+        self.told |= changed
+        return Look(changed, dict.fromkeys(self.watched - set(found), "not here"))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster() -> FakeEnds:
+    return FakeEnds()
+
+
+@pytest.fixture
+def watcher(cluster: FakeEnds) -> Iterator[EndWatcher]:
+    watcher = EndWatcher(cluster)
+    yield watcher
+    watcher.close()
+
+
+class Waiting:
+    """A task that waits in a thread of its own."""
+
+    def __init__(self, subscription: Subscription, positions: dict[Partition, int]) -> None:
+        self.found: list[dict[Partition, int]] = []
+
+        def wait() -> None:
+            self.found.append(dict(subscription.wait(positions)))
+
+        self.thread = threading.Thread(target=wait, daemon=True)
+        self.thread.start()
+
+    def result(self) -> dict[Partition, int]:
+        self.thread.join(30)
+        return self.found[0]
+
+
+def test_a_task_learns_what_is_new_and_waits_while_nothing_is(cluster: FakeEnds, watcher: EndWatcher) -> None:
+    cluster.now = {A: 3, B: 9}
+    subscription = watcher.subscribe([A], 0)
+    assert Waiting(subscription, {A: 0}).result() == {A: 3}
+    waiting = Waiting(subscription, {A: 3})
+    looks = cluster.looks
+    eventually(lambda: cluster.looks > looks + 2)
+    assert not waiting.found
+    cluster.now[A] = 4
+    assert waiting.result() == {A: 4}
+
+
+def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster: FakeEnds, watcher: EndWatcher) -> None:
+    cluster.now = {A: 1, B: 1}
+    first, second = watcher.subscribe([A], 0), watcher.subscribe([B], 0)
+    waits = Waiting(first, {A: 1}), Waiting(second, {B: 0})
+    assert waits[1].result() == {B: 1}
+    assert cluster.watched == {A, B}
+    assert not waits[0].found
+    first.close()
+    assert waits[0].result() == {}
+    eventually(lambda: cluster.watched == {B})
+
+
+def test_no_end_of_an_earlier_look_is_compared_to_a_later_position(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
+    cluster.now = {A: 5}
+    subscription = watcher.subscribe([A], 0)
+    assert Waiting(subscription, {A: 0}).result() == {A: 5}
+    # Another member moves the position, and this one reads it while a look is under way.
+    cluster.goes_on.clear()
+    looks = cluster.looks
+    eventually(lambda: cluster.looks > looks)
+    cluster.now = {A: 8}
+    subscription.restart()
+    waiting = Waiting(subscription, {A: 7})
+    cluster.goes_on.set()
+    assert waiting.result() == {A: 8}
+
+
+def test_a_cluster_that_is_away_is_asked_again_and_its_ends_are_unknown_meanwhile(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
+    cluster.away, cluster.now = True, {A: 2}
+    subscription = watcher.subscribe([A, B], 0)
+    waiting = Waiting(subscription, {A: 0, B: 0})
+    eventually(lambda: cluster.looks)
+    cluster.away = False
+    assert waiting.result() == {A: 2}
+    assert subscription.unknown == {B: "not here"}
+
+
+def test_nothing_is_asked_without_subscriptions(cluster: FakeEnds, watcher: EndWatcher) -> None:
+    watcher.subscribe([A], 0).close()
+    eventually(lambda: watcher._thread is None)
+    cluster.now = {A: 1}
+    assert Waiting(watcher.subscribe([A], 0), {A: 0}).result() == {A: 1}
+
+
+def test_batches_start_once_in_each_interval_however_late_the_last_one_was() -> None:
+    assert due(-1, 0, 1_000)
+    assert not due(1_001, 1_999, 1_000)
+    assert due(1_999, 2_000, 1_000)
+    assert due(5, 6, 0)
+    assert not due(5, 5, 0)

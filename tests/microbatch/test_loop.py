@@ -1,0 +1,162 @@
+"""The loop of a task: every offset once and in order, whatever fails, as long as nobody has replaced it."""
+
+from collections.abc import Mapping
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cooperator.microbatch import loop as loop_module
+from cooperator.microbatch.batches import BatchFailed, Kind, OpenFailed
+from cooperator.microbatch.loop import TaskLoop
+from cooperator.microbatch.ranges import Grouping, Limits, Partition
+from tests.microbatch.fakes import FakeBatches, FakeOwnership, Log, Replaced, from_zero
+
+UNITS = [Partition("a", number) for number in range(4)]
+
+
+class FakeSubscription:
+    """Ends that stay as they are; it is closed when all of them are reached, or after too many batches."""
+
+    def __init__(self, ends: Mapping[Partition, int]) -> None:
+        self.ends = ends
+        self.closed = False
+        self.waits = 0
+
+    def restart(self) -> None: ...
+
+    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        self.waits += 1
+        assert self.waits < 500
+        return {} if self.closed or dict(positions) == self.ends else self.ends
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Task:
+    def __init__(self, log: Log, ends: Mapping[Partition, int], batches: FakeBatches) -> None:
+        self.ownership = FakeOwnership(log)
+        self.batches = batches
+        self.said: list[str] = []
+        self.ends = ends
+        self.loop = TaskLoop(
+            units=UNITS,
+            ownership=self.ownership,
+            batches=batches,
+            ends=FakeSubscription(ends),
+            limits=Limits(10, 25),
+            grouping=Grouping(3, slot_size=5),
+            first_offsets=from_zero,
+            say=self.said.append,
+        )
+
+    def run(self) -> None:
+        """Runs until the ends are reached; a real loop would wait for more."""
+        task, loop = self, self.loop
+        recover = self.ownership.recover
+
+        def at_the_end() -> object:
+            if task.ownership.log.positions == task.ends:
+                loop.stop()
+            return recover()
+
+        with patch.object(loop_module, "_BACKOFF_S", (0.0,)):
+            self.ownership.recover = at_the_end
+            loop.run()
+
+
+def whole(ends: Mapping[Partition, int]) -> dict[Partition, list[int]]:
+    return {partition: list(range(end)) for partition, end in ends.items()}
+
+
+def test_units_that_were_never_read_get_a_position_before_their_first_record() -> None:
+    log = Log({UNITS[0]: 7})
+    batches = FakeBatches(log)
+    Task(log, {**dict.fromkeys(UNITS, 0), UNITS[0]: 7}, batches).run()
+    assert [sorted(each for slot in batch for each in slot) for batch in batches.ran] == [
+        [(unit, 0, 0) for unit in UNITS[1:]]
+    ]
+    assert log.positions == {**dict.fromkeys(UNITS, 0), UNITS[0]: 7}
+    assert batches.closed
+
+
+passing = st.sampled_from([None, None, Kind.RETRIABLE, Kind.FENCED])
+fates = st.dictionaries(
+    st.tuples(st.integers(0, 12), st.integers(0, 2)), st.tuples(passing, st.booleans()), max_size=20
+)
+
+
+@given(st.lists(st.integers(0, 60), min_size=4, max_size=4), fates)
+def test_whatever_fails_each_offset_is_committed_once_and_in_order(
+    sizes: list[int], fates: dict[tuple[int, int], tuple[Kind | None, bool]]
+) -> None:
+    log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
+
+    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+        kind, commits = fates.get((batch, slot), (None, True))
+        return kind, commits or kind is None
+
+    batches = FakeBatches(log, fate)
+    task = Task(log, ends, batches)
+    task.run()
+    assert log.offsets == whole(ends)
+    assert log.positions == ends
+    assert task.loop.counts.rows <= sum(sizes)
+
+
+def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
+    log = Log()
+    batches = FakeBatches(log, lambda batch, slot: (Kind.RETRIABLE, False) if batch == 1 else (None, True))
+    task = Task(log, dict.fromkeys(UNITS, 1), batches)
+    task.run()
+    assert task.said == [
+        "recovering from: units a-0, a-1, a-2 and 1 more: slot 0 is retriable",
+        "",
+    ]
+    assert task.ownership.calls[:2] == ["claim", "recover"]
+
+
+@pytest.mark.parametrize("kind", [Kind.DATA_LOSS, Kind.FAILED])
+def test_what_would_fail_again_ends_the_task_with_the_units(kind: Kind) -> None:
+    log = Log()
+    batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
+    task = Task(log, dict.fromkeys(UNITS, 9), batches)
+    with pytest.raises(BatchFailed, match=rf"units a-.*: slot 1 is {kind.value}"):
+        task.run()
+    assert batches.closed
+
+
+def test_a_replaced_attempt_commits_nothing_more() -> None:
+    log = Log(dict.fromkeys(UNITS, 0))
+    batches = FakeBatches(log)
+    task = Task(log, dict.fromkeys(UNITS, 50), batches)
+
+    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+        if batch == 2:
+            log.session += 1  # a newer attempt has initialised the producers
+            task.ownership.replaced = True
+            return Kind.FENCED, False
+        return None, True
+
+    batches.fate = fate
+    with pytest.raises(Replaced):
+        task.run()
+    assert len(batches.ran) == 3
+    assert sum(map(len, log.offsets.values())) == 50
+
+
+def test_producers_that_cannot_be_initialised_yet_are_tried_again_by_the_same_call() -> None:
+    log = Log()
+    task = Task(log, dict.fromkeys(UNITS, 3), FakeBatches(log))
+    task.ownership.open_fails = [Kind.RETRIABLE, Kind.RETRIABLE]
+    task.run()
+    assert task.ownership.calls[:3] == ["claim"] * 3
+
+
+def test_producers_that_are_refused_end_the_task() -> None:
+    task = Task(Log(), dict.fromkeys(UNITS, 3), FakeBatches(Log()))
+    task.ownership.open_fails = [Kind.FAILED]
+    with pytest.raises(OpenFailed, match="no coordinator"):
+        task.run()
