@@ -98,7 +98,7 @@ class FakeLeader:
     def status(self, timeout_s: float) -> dict[str, Any]:
         return self.projection()
 
-    def hand_back(self) -> None:
+    def hand_back(self, on_wait: Callable[[str], None]) -> None:
         if self.refuses is not None:
             raise self.refuses
         self.log.append("hand back")

@@ -197,7 +197,7 @@ class Leadership:
         """Returns the group to its members, if it is led; False while that is not possible."""
         if self.leader is not None:
             try:
-                self.leader.hand_back()
+                self.leader.hand_back(on_wait=lambda what: log.info("the hand-back waits: %s", what))
             except TimeoutError as error:
                 log.warning("%s", error)
                 return False

@@ -63,6 +63,8 @@ _RECORD_OVERHEAD_BYTES: Final = 10_000
 """Estimated bytes of a group's record beyond the members' metadata and assignments."""
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
+HAND_BACK_S: Final = 45.0
+"""Less than the 90 s after which systemd kills a service that is to stop."""
 FIRST_READ_MS = 8_000
 """Less than the 10 s after which an unresponsive broker is reported."""
 
@@ -144,7 +146,9 @@ class LeaderService:
             self._logs.close()
         self._endpoint.stop()
 
-    def hand_back(self, timeout_s: float = 120, on_wait: Callable[[str], None] = lambda what: None) -> None:
+    def hand_back(
+        self, timeout_s: float = HAND_BACK_S, on_wait: Callable[[str], None] = lambda what: None
+    ) -> None:
         """Return the group to its stock workers and stop, without stopping any task.
 
         The layout is made even first, so that the workers' own leader finds nothing to move. Raises
