@@ -17,6 +17,15 @@ MAX_DEPTH: Final = 32
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _OTHERWISE_READ: Final = ("\\\n", "\\\r", "{{", "{%", "{#", "${")
 """Texts that sqlglot and Spark read differently (comments), or that Spark substitutes."""
+_SYNTAX: Final = frozenset(
+    """
+    all and any as between by case cross cube dec decimal distinct div else except exists filter from full
+    group having ilike in inner intersect join lateral like limit not numeric offset on or order outer over
+    partition pivot qualify rlike rollup select semi anti sets some sort tablesample then try_cast union
+    unpivot using values varchar char when where with within
+    """.split()  # noqa: SIM905
+)
+"""Words that a parenthesis can follow without a call of a function."""
 _RELATION: Final = "read the view input, and names of your own WITH, only"
 
 
@@ -54,7 +63,7 @@ def _check_tokens(tokens: list[Any]) -> None:
     opening = {T.L_PAREN, T.L_BRACKET, T.L_BRACE, T.CASE}
     closing = {T.R_PAREN, T.R_BRACKET, T.R_BRACE, T.END}
     depth = types = 0
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    for previous, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         after = following.token_type if following is not None else None
         if token.token_type in opening:
             depth += 1
@@ -70,6 +79,12 @@ def _check_tokens(tokens: list[Any]) -> None:
             raise refuse("starts a program", "remove TRANSFORM … USING")
         if after == T.L_PAREN and token.text.lower() in REFUSED:
             raise _function(token.text)
+        names_columns = previous is not None and previous.text.lower() in ("as", "with", "recursive")
+        is_name = token.token_type == T.IDENTIFIER or token.text.isidentifier()
+        if after == T.L_PAREN and is_name and not names_columns and token.token_type != T.STRING:
+            known = ALLOWED if token.token_type == T.IDENTIFIER else ALLOWED | _SYNTAX
+            if token.text.lower() not in known:
+                raise _function(token.text)
 
 
 def _function(name: str) -> PydanticCustomError:
@@ -96,7 +111,6 @@ def _check_tree(sql: str) -> None:
     for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
         if str(call.this).lower() not in ALLOWED:
             raise _function(str(call.this))
-    own = {str(each.alias).lower() for each in tree.find_all(exp.CTE)}
     tables = list(tree.find_all(exp.Table))
     if not any(table.name.lower() == "input" for table in tables):
         raise refuse("does not read the view input", _SELECT)
@@ -104,5 +118,25 @@ def _check_tree(sql: str) -> None:
         if isinstance(table.this, exp.Func):
             continue  # a table function, which was checked above
         name = table.name.lower()
-        if table.args.get("db") or table.args.get("catalog") or name not in {"input", *own}:
+        if table.args.get("db") or table.args.get("catalog") or name not in _visible(table):
             raise refuse(f"reads {'.'.join(part.name for part in table.parts)}", _RELATION)
+
+
+def _visible(table: Any) -> set[str]:
+    """Returns the names that a table may have at its place: of enclosing WITHs, those before it."""
+    from sqlglot import exp
+
+    names, node = {"input"}, table
+    while node.parent is not None:
+        parent = node.parent
+        if isinstance(parent, exp.With):
+            before = parent.expressions[
+                : next(i for i, each in enumerate(parent.expressions) if each is node)
+            ]
+            names |= {str(each.alias).lower() for each in before}
+        else:
+            own = parent.args.get("with_") or parent.args.get("with")
+            if own is not None and own is not node:
+                names |= {str(each.alias).lower() for each in own.expressions}
+        node = parent
+    return names
