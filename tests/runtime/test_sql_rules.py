@@ -43,11 +43,14 @@ LIKE_TYPES = ["struct", "timestamp", "date", "decimal", "varchar", "map", "array
 @pytest.mark.parametrize("name", LIKE_TYPES)
 def test_functions_that_are_named_like_types_cost_no_exponential_time(name: str) -> None:
     nested = f"{name}(" * 30 + "value" + ")" * 30
+    config = {"topics": "a", "topic": "b", "value.converter": "json"}
+    check_select("SELECT * FROM input")  # imports the parser
     began = time.process_time()
     with contextlib.suppress(PydanticCustomError):
         check_select(f"SELECT {nested} AS value FROM input")
-    config = {"topics": "a", "topic": "b", "value.converter": "json", "value.schema": f"a {nested}"}
-    validate("kafka-to-kafka", config)
+    assert time.process_time() - began < 1
+    began = time.process_time()
+    validate("kafka-to-kafka", {**config, "value.schema": f"a {nested}"})
     assert time.process_time() - began < 1
 
 
@@ -73,6 +76,7 @@ def test_a_schema_is_bounded_like_sql() -> None:
     config = {"topics": "a", "topic": "b", "value.converter": "json"}
     [problem] = validate("kafka-to-kafka", {**config, "value.schema": "a INT, " * 60_000 + "b INT"})
     assert "has 420005 characters" in str(problem)
+    assert len(str(problem)) < 1_000
     assert validate("kafka-to-kafka", {**config, "value.schema": "a STRUCT<b: ARRAY<DECIMAL(10, 2)>>"}) == []
     deep = "a " + "STRUCT<a: " * 400 + "INT" + ">" * 400
     [problem] = validate("kafka-to-kafka", {**config, "value.schema": deep})
