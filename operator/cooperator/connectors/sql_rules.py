@@ -58,7 +58,7 @@ class _TooManySteps(Exception):
 def _parser() -> Any:
     from sqlglot.dialects.spark import Spark
 
-    class Bounded(Spark.Parser):
+    class Bounded(Spark.Parser):  # type: ignore[misc, valid-type]
         """Spark's parser, which counts its steps: functions named like types are parsed twice per level."""
 
         steps_left = 0
