@@ -60,7 +60,9 @@ def test_another_image_of_the_operator_is_no_matter_of_stock_workers() -> None:
     assert revision(stock, pinned.defaults(FIRST), {}) == revision(stock, pinned.defaults(SECOND), {})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"renderVersion": "x"}', '{"renderVersion": 1}', "null"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"renderVersion": "x"}', '{"renderVersion": 1}', "null", "[" * 100_000]
+)
 def test_what_is_no_pin_is_none(text: str) -> None:
     assert pin_of(worker(), body(text=text), FIRST) == latest(worker(), FIRST)
 

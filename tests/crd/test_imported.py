@@ -1,5 +1,6 @@
 """A cluster as manifests: they compile to the config topic that they were made from, without secrets."""
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -132,3 +133,16 @@ def test_the_reasons_against_leading_the_group_come_first() -> None:
     assert found.text().startswith("# This group cannot be led: two workers have one name\n")
     assert "this group cannot be led: two workers have one name" in found.warnings
     assert len(parse(found.text(), "imported")) == 2
+
+
+@pytest.mark.parametrize("part", ["a:", "://", "://a:", "${", "${a:", "?password", "\n"])
+def test_a_long_value_costs_linear_time(part: str) -> None:
+    config = {**PLAIN, "url": "://" + part * 100_000}
+    began = time.process_time()
+    imported(CLUSTER, config_of(config), "etl", "data")
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("url", ["http://ada:pw@a/b", "redis://:pw@a", "x://a:b:c@d", "a://b c://d:e@f"])
+def test_credentials_in_a_url_are_not_copied(url: str) -> None:
+    assert url not in text_of({**PLAIN, "url": url})

@@ -118,3 +118,7 @@ def test_what_a_task_waits_for_is_in_the_connectors_condition() -> None:
     status = connector_status(orders, (lake,), {**LEADS, "tasks": tasks}, NOW)
     [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
     assert ready.message == "1 of 2 are still STARTING; orders-0: waiting for PostgreSQL at db:5432"
+
+
+def test_a_report_of_any_depth_is_none() -> None:
+    assert reported({"progress": "[" * 100_000}, NOW) == Reported(short="{}")

@@ -1,5 +1,6 @@
 """One line of a trace: what its error goes back to."""
 
+import time
 import traceback
 
 import pytest
@@ -84,3 +85,16 @@ def test_a_trimmed_text_is_never_longer_and_keeps_both_ends(text: str, limit: in
     assert cut == text or len(text) > limit
     if limit >= 100:
         assert (cut[:20], cut[-20:]) == (text[:20], text[-20:])
+
+
+@pytest.mark.parametrize("line", ["\n", " \n", "\t", "\n\tat", ": ", "Caused by: "])
+def test_a_long_text_costs_linear_time(line: str) -> None:
+    began = time.process_time()
+    java_root(line * 200_000)
+    java_root(f"{JAVA}{line * 200_000}")
+    assert time.process_time() - began < 0.5
+
+
+def test_the_cause_at_the_end_of_a_long_trace_is_found() -> None:
+    frames = "\n\n\tat a.B.c(B.java:1)" * 20_000
+    assert java_root(f"a.Error: no{frames}\n{JAVA}") == "java.io.IOException: No space left on device"

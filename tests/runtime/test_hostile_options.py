@@ -1,5 +1,6 @@
 """Options that are made to harm: each is refused or harmless, quickly; no exception leaves its Connector."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cooperator.connectors import anchor, delivery, find, outputs, validate
+from cooperator.connectors.bounds import check_bounds, topics_in
 from cooperator.connectors.options import OptionError, Options
 from cooperator.connectors.patterns import check_pattern, compiled
+from cooperator.connectors.references import Resolver
 
 TO_FILES = {"topics": "lines", "path": "/out"}
 BY_PATTERN = {"path": "/out"}
@@ -20,6 +23,50 @@ def told(**options: str) -> list[str]:
     """The problems of a kafka-to-files with these options, dots written as two underscores."""
     config = {name.replace("__", "."): value for name, value in options.items()}
     return [f"{p.problem}; {p.remedy}" for p in validate("kafka-to-files", {"path": "/out", **config})]
+
+
+class TestLongValues:
+    @pytest.mark.parametrize(
+        "config",
+        [
+            {"topics": "!," * 200_000},
+            {"topics": "a" * 400_000},
+            {"topics": "a", "format": "json" * 100_000},
+            {"topics": "a", "o" * 400_000: "a"},
+            {"topics": "a", **{f"option{number}": "a" for number in range(30_000)}},
+        ],
+        ids=["bad elements", "one topic", "choice", "name", "names"],
+    )
+    def test_an_error_is_bounded_whatever_is_written(self, config: dict[str, str]) -> None:
+        validate("kafka-to-files", TO_FILES)  # builds the class
+        began = time.process_time()
+        problems = validate("kafka-to-files", {"path": "/out", **config})
+        assert time.process_time() - began < 1
+        assert 1 <= len(problems) <= 20
+        assert len({problem.option for problem in problems}) == len(problems)
+        assert sum(len(str(problem)) for problem in problems) < 40_000
+        assert len(str(problems[0])) < 4_000
+
+    def test_a_long_value_with_a_reference_at_its_end_is_not_checked(self) -> None:
+        assert validate("kafka-to-files", {"path": "/out", "topics": "!," * 500 + "${env:TOPICS}"}) == []
+
+    def test_units_with_many_bad_paths_are_a_bounded_problem(self) -> None:
+        units = json.dumps([{"source.options.path": f"/etc/{number}"} for number in range(2_000)])
+        config = {"units": units}
+        with pytest.raises(OptionError) as error:
+            check_bounds(find("spark").options, config, config, Resolver({}))
+        assert 1 <= len(error.value.problems) <= 20
+        assert len(str(error.value)) < 20_000
+
+    def test_deep_units_are_a_problem_of_the_option(self) -> None:
+        for units in ("[" * 100_000, '{"a":' * 100_000):
+            config = {"source.format": "json", "sink.format": "noop", "units": units}
+            [problem] = validate("spark", config)
+            assert (problem.option, problem.problem) == ("units", "is not valid JSON")
+            check_bounds(find("spark").options, config, config, Resolver({}))
+            assert topics_in(units)
+            path = {"source.options.paths": units}
+            check_bounds(find("spark").options, path, path, Resolver({}))
 
 
 class TestPatterns:

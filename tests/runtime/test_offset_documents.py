@@ -137,3 +137,8 @@ def test_an_unreadable_sink_is_an_error(tmp_path: Path) -> None:
         settle_in_flight(place.checkpoint, sink.at(None, place))
     with pytest.raises(OffsetsError, match="cannot be read here"):
         sink.refuse_forgetting(None, place)
+
+
+def test_a_document_of_any_depth_is_refused() -> None:
+    with pytest.raises(OffsetsError, match=r"a.json: the document is nested too deep; write"):
+        decode("[" * 100_000, "a.json")

@@ -37,6 +37,52 @@ def test_deep_nesting_is_a_problem_of_the_option_and_not_an_exception(expression
     assert f"is nested more than {MAX_DEPTH} deep" in problem.problem
 
 
+LIKE_TYPES = ["struct", "timestamp", "date", "decimal", "varchar", "map", "array", "interval", "time"]
+
+
+@pytest.mark.parametrize("name", LIKE_TYPES)
+def test_functions_that_are_named_like_types_cost_no_exponential_time(name: str) -> None:
+    nested = f"{name}(" * 30 + "value" + ")" * 30
+    config = {"topics": "a", "topic": "b", "value.converter": "json"}
+    check_select("SELECT * FROM input")  # imports the parser
+    began = time.process_time()
+    with contextlib.suppress(PydanticCustomError):
+        check_select(f"SELECT {nested} AS value FROM input")
+    assert time.process_time() - began < 1
+    began = time.process_time()
+    validate("kafka-to-kafka", {**config, "value.schema": f"a {nested}"})
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("name", ["struct", "timestamp", "date", "decimal"])
+def test_what_the_parser_would_read_again_and_again_is_refused_with_the_remedy(name: str) -> None:
+    began = time.process_time()
+    sql = "SELECT " + f"{name}(" * 30 + "value" + ")" * 30 + " AS value FROM input"
+    assert refused(sql) == "is too complex"
+    assert time.process_time() - began < 1
+    config = {"topics": "a", "topic": "b", "transform.sql": sql}
+    [problem] = validate("kafka-to-kafka", config)
+    assert "is too complex; nest fewer functions, or use several Connectors" in str(problem)
+
+
+def test_long_queries_of_little_depth_pass() -> None:
+    check_select("SELECT " + "a," * 9_900 + "a FROM input")
+    check_select(
+        "SELECT " + ",".join(f"struct(a{n},date(b),timestamp(c))" for n in range(500)) + " FROM input"
+    )
+
+
+def test_a_schema_is_bounded_like_sql() -> None:
+    config = {"topics": "a", "topic": "b", "value.converter": "json"}
+    [problem] = validate("kafka-to-kafka", {**config, "value.schema": "a INT, " * 60_000 + "b INT"})
+    assert "has 420005 characters" in str(problem)
+    assert len(str(problem)) < 1_000
+    assert validate("kafka-to-kafka", {**config, "value.schema": "a STRUCT<b: ARRAY<DECIMAL(10, 2)>>"}) == []
+    deep = "a " + "STRUCT<a: " * 400 + "INT" + ">" * 400
+    [problem] = validate("kafka-to-kafka", {**config, "value.schema": deep})
+    assert "is not a list of columns" in str(problem)
+
+
 def test_length_is_bounded() -> None:
     assert "has 20016 characters" in refused("SELECT '" + "a" * 19_996 + "' FROM input")
 
@@ -110,6 +156,11 @@ WORDS = [
     "text.`/a`",
     "reflect",
     "upper(",
+    "struct(",
+    "timestamp(",
+    "date(",
+    "decimal(",
+    "map(",
     "UNION",
     "ARRAY<",
     ">",
@@ -123,6 +174,7 @@ WORDS = [
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(1, 400)), max_size=12))
 @example([("NOT", 400)] * 12)
+@example([("date(", 30), ("a", 1), (")", 30)])
 def test_any_text_is_answered_in_bounded_time(parts: list[tuple[str, int]]) -> None:
     sql = "SELECT " + " ".join(f"{word} " * times for word, times in parts) + " FROM input"
     began = time.process_time()

@@ -38,7 +38,7 @@ def _waits(progress: str) -> bool:
     """Whether a task's progress names something that it waits for."""
     try:
         report = json.loads(progress)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(report, dict) and bool(report.get("trouble"))
 

@@ -77,7 +77,7 @@ def _each(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield name, name, value
     try:
         units = json.loads(config.get("units", "") or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return  # the options' own check reports it
     for unit in units if isinstance(units, list) else []:
         for name, value in unit.items() if isinstance(unit, dict) else ():
@@ -89,7 +89,7 @@ def _paths_in(value: str) -> list[str]:
     if value.lstrip().startswith("["):  # Spark's option "paths"
         try:
             found = [str(each) for each in json.loads(value)]
-        except ValueError:
+        except (ValueError, RecursionError):
             return []
     return [each for each in map(str.strip, found) if is_full_path(each) and not each.startswith(_NOT_FILES)]
 
@@ -98,7 +98,7 @@ def topics_in(value: str) -> set[str]:
     """Returns the topics that an option names: a list with commas, or Spark's JSON for ``assign``."""
     try:
         parsed = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     return set(parsed) if isinstance(parsed, dict) else {name.strip(_BLANKS) for name in value.split(",")}
 

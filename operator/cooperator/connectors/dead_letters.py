@@ -18,6 +18,7 @@ from cooperator.connectors.exactly_once import Record
 from cooperator.connectors.failing_rows import SparkFailure
 from cooperator.connectors.options import TopicName, option, refuse
 from cooperator.connectors.spark import SparkOptions
+from cooperator.connectors.sql_rules import parse_bounded
 from cooperator.connectors.transform import first_line
 
 _PREFIX = "__connect.errors."
@@ -72,13 +73,12 @@ class DeadLetterOptions(SparkOptions):
 
 def treats_rows_alone(sql: str) -> bool:
     """Whether the query converts each row of ``input`` without looking at other rows."""
-    import sqlglot
     from sqlglot import exp
 
     over_several = (exp.AggFunc, exp.Group, exp.Window, exp.Distinct, exp.Join, exp.SetOperation)
     of_partitions = (exp.Order, exp.Sort, exp.Distribute, exp.Cluster, exp.Hint)
     chosen_by_number = (exp.Limit, exp.Offset, exp.Fetch, exp.TableSample)
-    query = sqlglot.parse_one(sql, read="spark")
+    query = parse_bounded(sql)[0]
     if query.find(*over_several, *of_partitions, *chosen_by_number) is not None:
         return False
     tables = [table.name.lower() for table in query.find_all(exp.Table)]

@@ -12,13 +12,15 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, model_validator
+from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.places import Place, put
 from cooperator.connectors.registry import AvroReader, RegistryOptions, Undecodable, registry_client
+from cooperator.connectors.sql_rules import parse_bounded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +34,7 @@ EXPECTED = (
     "or avro (schema.registry.url)"
 )
 _BY_RECORD = ("json-schema", "avro")
+_MAX_SCHEMA: Final = 100_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Decode = Callable[[bytes], "tuple[pa.DataType, Any]"]
@@ -40,12 +43,11 @@ Decode = Callable[[bytes], "tuple[pa.DataType, Any]"]
 def _ddl(value: str) -> str:
     if not value:
         return value
-    import sqlglot
-    from sqlglot.errors import ParseError, TokenError
-
+    if len(value) > _MAX_SCHEMA:
+        raise refuse(f"has {len(value)} characters", f"use {_MAX_SCHEMA} at most")
     try:
-        sqlglot.parse_one(f"CREATE TABLE t ({value})", read="spark")
-    except (ParseError, TokenError):
+        parse_bounded(f"CREATE TABLE t ({value})")
+    except PydanticCustomError:
         raise refuse("is not a list of columns", "write names with types: id LONG, name STRING") from None
     return value
 

@@ -6,11 +6,20 @@ An options class is a pydantic model whose fields are named by ``option(...)``. 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    JsonValue,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -25,12 +34,18 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 _PASSWORD = re.compile(r"(://[^:/?#]*:|[?&]password=)[^@&/]+")
 _HIDDEN = "***"
 _CHOICES = re.compile("'([^']*)'")
+_MOST_PROBLEMS: Final = 20
+_SHOWN: Final = 200
+"""Upper limits of what errors tell: a hostile configuration has any number of problems of any length."""
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem in a configuration, with its remedy. ``value`` is as written; None: the option is missing."""
+    """A problem in a configuration, with its remedy. ``value`` is as written; None: the option is missing.
+
+    ``OptionError`` cuts long values.
+    """
 
     option: str
     value: str | None
@@ -43,15 +58,24 @@ class Problem:
 
 
 class OptionError(ValueError):
-    """The configuration is invalid; ``problems`` is never empty.
+    """The configuration is invalid; ``problems`` is never empty, and has the first 20 at most.
 
     ``passing``: it may become valid without a change, for example when the missing table is created.
     """
 
     def __init__(self, problems: Sequence[Problem], *, passing: bool = False) -> None:
-        super().__init__("\n".join(str(problem) for problem in problems))
-        self.problems = tuple(problems)
+        self.problems = tuple(map(_shortened, problems[:_MOST_PROBLEMS]))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
         self.passing = passing
+
+
+def _shortened(problem: Problem) -> Problem:
+    value = None if problem.value is None else _cut(problem.value)
+    return replace(problem, option=_cut(problem.option), value=value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
 def refuse(problem: str, remedy: str, option: str = "") -> PydanticCustomError:
@@ -138,7 +162,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 FullPath = Annotated[str, AfterValidator(_full_path)]
 """A directory: absolute, or a URI; without a trailing slash."""
 TopicName = Annotated[str, AfterValidator(_topic)]
-TopicNames = Annotated[tuple[TopicName, ...], BeforeValidator(_split)]
+TopicNames = Annotated[tuple[TopicName, ...], FailFast(), BeforeValidator(_split)]
 
 
 class Options(BaseModel):
@@ -222,7 +246,7 @@ def resolved_options(
 
 
 def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str] | None = None) -> O:
-    """Returns the options in ``config``; raises ``OptionError`` with every problem otherwise.
+    """Returns the options in ``config``; raises ``OptionError`` with a problem of each option otherwise.
 
     ``written`` is the configuration before its references were resolved; errors show its values.
     """
@@ -230,7 +254,12 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
         return options.model_validate(dict(config))
     except ValidationError as error:
         shown = config if written is None else written
-        raise OptionError([_problem(options, dict(detail), shown) for detail in error.errors()]) from None
+        # One problem for an option: a list may have thousands of bad elements.
+        first: dict[str, dict[str, Any]] = {}
+        for detail in error.errors(include_url=False, include_input=False):
+            first.setdefault(_named(dict(detail)), dict(detail))
+        details = list(first.values())[:_MOST_PROBLEMS]
+        raise OptionError([_problem(options, detail, shown) for detail in details]) from None
     except Exception as error:
         # The validator of a plug-in failed, possibly on a hostile value. Report it as a problem of this
         # Connector only, without the error's text, which may quote a resolved secret.
@@ -253,20 +282,30 @@ def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:
     try:
         parse(options, with_defaults(options, config), config)
     except OptionError as error:
-        return readable + [one for one in error.problems if not contains_reference(one.value or "")]
+        # Problems have shortened values only.
+        return readable + [
+            one
+            for one in error.problems
+            if one.value is None or not contains_reference(config.get(one.option, ""))
+        ]
     return readable
+
+
+def _named(detail: Mapping[str, Any]) -> str:
+    """The option at fault."""
+    where = str(detail["loc"][0]) if detail["loc"] else ""
+    return str(detail.get("ctx", {}).get("option", where))
 
 
 def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str, str]) -> Problem:
     known = option_names(options)
-    where = str(detail["loc"][0]) if detail["loc"] else ""
     context = detail.get("ctx", {})
-    name = context.get("option", where)
+    name = _named(detail)
     value = _PASSWORD.sub(r"\1***", shown[name]) if name in shown else None
     if value and name in option_names(options, "secret") and not contains_reference(value):
         value = _HIDDEN
     if detail["type"] == "extra_forbidden":
-        remedy = did_you_mean(name, known) or f"remove it; the options are {', '.join(sorted(known))}"
+        remedy = did_you_mean(_cut(name), known) or f"remove it; the options are {', '.join(sorted(known))}"
         return Problem(name, value, "is not an option of this class", remedy)
     expected = known[name].description if name in known else ""
     if detail["type"] == "missing":
@@ -279,7 +318,7 @@ def _problem(options: type[Options], detail: dict[str, Any], shown: Mapping[str,
     remedy = f"use {expected}"
     if value and not contains_reference(value):
         # The value behind a reference is not compared with anything.
-        remedy = otherwise(did_you_mean(value, _choices(detail)), remedy)
+        remedy = otherwise(did_you_mean(_cut(value), _choices(detail)), remedy)
     return Problem(name, value, problem[:1].lower() + problem[1:], remedy)
 
 

@@ -67,7 +67,7 @@ def _overrides(value: Any) -> Any:
     remedy = f'write a JSON list of objects, such as [{{"{_SOURCE}path": "/a"}}, {{"{_SOURCE}path": "/b"}}]'
     try:
         entries = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise refuse("is not valid JSON", remedy) from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise refuse("is not a list of objects", remedy)

@@ -1,10 +1,12 @@
 """What SQL of a Connector may be, as a pure function: bounded before it is parsed, then an allow-list.
 
-The text is read in the operator and in members, so its cost is bounded first: length, and nesting counted
-over tokens. Then only calls of known functions are allowed, and only the view ``input`` and names of its own
-WITH can be read: SQL of Spark can otherwise open files, run Java methods and start programs.
+The text is read in the operator and in members, so its cost is bounded first: length, nesting counted over
+tokens, and steps of the parser, whose attempts can double with each level. Then only calls of known functions
+are allowed, and only the view ``input`` and names of its own WITH can be read: SQL of Spark can otherwise
+open files, run Java methods and start programs.
 """
 
+from functools import cache
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
@@ -14,6 +16,8 @@ from cooperator.connectors.sql_functions import ALLOWED, REFUSED
 
 MAX_LENGTH: Final = 20_000
 MAX_DEPTH: Final = 32
+MAX_STEPS: Final = 10_000
+"""Upper limit of a parser's steps in addition to one for each token; ordinary queries take less than two."""
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _OTHERWISE_READ: Final = ("\\\n", "\\\r", "{{", "{%", "{#", "${")
 """Texts that sqlglot and Spark read differently (comments), or that Spark substitutes."""
@@ -37,10 +41,66 @@ def check_select(sql: str) -> None:
         if text in sql:
             raise refuse(f"contains {text!r}", "remove it: parsers read it differently")
     try:
-        _check_tokens(_tokens(sql))
-        _check_tree(sql)
+        tokens = _tokens(sql)
+        _check_tokens(tokens)
+        _check_tree(_statements(tokens, sql))
     except RecursionError:
         raise _too_deep() from None
+
+
+def parse_bounded(sql: str) -> list[Any]:
+    """Returns the statements of any SQL of users as sqlglot's trees, in bounded time for its length.
+
+    Raises ``refuse(…)``, which names line and column, for what cannot be parsed.
+    """
+    try:
+        return _statements(_tokens(sql), sql)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+class _TooManySteps(Exception):
+    """No ParseError, which the parser would catch to try another reading."""
+
+
+@cache
+def _parser() -> Any:
+    from sqlglot.dialects.spark import Spark
+
+    class Bounded(Spark.Parser):  # type: ignore[misc, valid-type]
+        """Spark's parser, which counts its steps: functions named like types are parsed twice per level."""
+
+        steps_left = 0
+
+        def _advance(self, times: int = 1) -> None:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                raise _TooManySteps
+            super()._advance(times)
+
+    return Bounded
+
+
+def _statements(tokens: list[Any], sql: str) -> list[Any]:
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import ParseError
+
+    parser = _parser()(dialect=Spark())
+    parser.steps_left = MAX_STEPS + len(tokens)
+    try:
+        return [statement for statement in parser.parse(tokens, sql) if statement is not None]
+    except _TooManySteps:
+        raise refuse("is too complex", "nest fewer functions, or use several Connectors") from None
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        what = str(first.get("description", "it cannot be parsed")).rstrip(".")
+        where = f"line {first.get('line')}, column {first.get('col')}"
+        raise refuse(f"is not valid SQL ({where}: {what})", _SELECT) from None
+    except RecursionError:
+        raise
+    except Exception as error:
+        # The parser itself fails for some texts, such as map(a).
+        raise refuse(f"is not valid SQL ({type(error).__name__})", _SELECT) from None
 
 
 def _too_deep() -> PydanticCustomError:
@@ -91,18 +151,9 @@ def _function(name: str) -> PydanticCustomError:
     return refuse(f"calls {name.lower()}", "use functions of Spark that open nothing: see docs/security.md")
 
 
-def _check_tree(sql: str) -> None:
-    import sqlglot
+def _check_tree(parsed: list[Any]) -> None:
     from sqlglot import exp
-    from sqlglot.errors import ParseError
 
-    try:
-        parsed = [statement for statement in sqlglot.parse(sql, read="spark") if statement is not None]
-    except ParseError as error:
-        first = error.errors[0] if error.errors else {}
-        what = str(first.get("description", "it cannot be parsed")).rstrip(".")
-        where = f"line {first.get('line')}, column {first.get('col')}"
-        raise refuse(f"is not valid SQL ({where}: {what})", _SELECT) from None
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
         raise refuse("is not one SELECT", _SELECT)
     tree = parsed[0]

@@ -21,6 +21,7 @@ from cooperator.controller.outputs import Outputs
 from cooperator.controller.platform import KubernetesPlatform
 from cooperator.controller.store import CONNECTOR, NODE, POD, WORKER, Name, Store
 from cooperator.controller.strays import Strays
+from cooperator.crd import shallow
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
@@ -86,14 +87,14 @@ class Operator:
 
     def _resync(self) -> None:
         """Remove objects whose deletion a watch may have missed."""
-        try:
-            for namespace in self.options.namespaces or (None,):
-                for kind, stored in ((WORKERS, WORKER), (CONNECTORS, CONNECTOR)):
+        for namespace in self.options.namespaces or (None,):
+            for kind, stored in ((WORKERS, WORKER), (CONNECTORS, CONNECTOR)):
+                # What cannot be listed here hides nothing of other namespaces and kinds.
+                try:
                     bodies, version = self.api.list(kind, namespace)
-                    among = _in_namespace(namespace)
-                    self.store.replace(stored, bodies, version, among)
-        except ApiError as error:
-            log.warning("%s", error)
+                    self.store.replace(stored, map(shallow, bodies), version, _in_namespace(namespace))
+                except ApiError as error:
+                    log.warning("%s", error)
 
     def trouble(self) -> str:
         """The parts that have stopped and should run; empty while this process only waits for the Lease."""
@@ -141,7 +142,7 @@ def registry_of(operator: Operator) -> kopf.OperatorRegistry:
 
     def noting(kind: str) -> Any:
         async def note(event: Any, **_: Any) -> None:
-            store.put(kind, _plain(event["object"]), deleted=event["type"] == "DELETED", watched=True)
+            store.put(kind, shallow(event["object"]), deleted=event["type"] == "DELETED", watched=True)
 
         return note
 
@@ -264,11 +265,3 @@ def cluster_name(api: Api) -> str:
 
 def _in_namespace(namespace: str | None) -> Callable[[Mapping[str, Any]], bool]:
     return lambda body: namespace is None or body["metadata"].get("namespace") == namespace
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value

@@ -100,13 +100,16 @@ def _claim(body: Body, worker_body: Body) -> Claim | None:
     connector, worker = _read(body, "Connector"), _read(worker_body, "Worker")
     if not isinstance(connector, Connector) or not isinstance(worker, Worker):
         return None
-    return claim_of(connector, worker, locate_for(worker, connector.metadata.namespace), ())
+    try:
+        return claim_of(connector, worker, locate_for(worker, connector.metadata.namespace), ())
+    except RecursionError:
+        return None
 
 
 def _read(body: Body, kind: str) -> Connector | Worker | None:
     try:
         return from_object({"apiVersion": "cooperator.dev/v1alpha1", "kind": kind, **body})
-    except ResourceError:
+    except (ResourceError, RecursionError):
         return None
 
 

@@ -1,5 +1,6 @@
 """Reads objects of the API as resources; keeps an unreadable one's error text and last good reading."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from cooperator.controller.outputs import OutputsSeen
 from cooperator.crd import Connector, ResourceError, Worker, from_object
 from cooperator.crd.connector_names import Named
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -38,8 +41,8 @@ class Readings:
         key = (kind, str(body["metadata"]["name"]))
         try:
             found = from_object({"apiVersion": "cooperator.dev/v1alpha1", "kind": kind, **body})
-        except ResourceError as error:
-            self.problems[key] = "; ".join(problem.message for problem in error.problems)
+        except (ResourceError, RecursionError) as error:
+            self.problems[key] = _message(error)
             before = self._good.get(key)
             if before is not None and before.metadata.uid == body["metadata"].get("uid"):
                 # Its metadata is readable, and its deletion must be seen.
@@ -48,6 +51,12 @@ class Readings:
         self.problems.pop(key, None)
         self._good[key] = found
         return found
+
+
+def _message(error: ResourceError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "the spec is nested too deep: remove the innermost mappings and lists"
+    return "; ".join(problem.message for problem in error.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,12 @@ def read_connectors(bodies: Iterable[Mapping[str, Any]], readings: Readings) -> 
     ending: list[Connector] = []
     kept: list[str] = []
     for body in bodies:
-        connector = readings.connector(body)
+        try:
+            connector = readings.connector(body)
+        except Exception:
+            # One that nobody can read must not keep the others from running.
+            log.exception("Connector %s/%s", *map(body["metadata"].get, ("namespace", "name")))
+            connector = None
         deleted = body["metadata"].get("deletionTimestamp") is not None
         if connector is not None:
             (ending if deleted else living).append(connector)
@@ -80,4 +94,6 @@ def read_connectors(bodies: Iterable[Mapping[str, Any]], readings: Readings) -> 
 
 def connector_name(body: Mapping[str, Any]) -> str:
     """The Kafka name of the Connector ``body``, even if it cannot be read."""
-    return str((body.get("spec") or {}).get("connectorName") or body["metadata"]["name"])
+    spec = body.get("spec")
+    named = spec.get("connectorName") if isinstance(spec, Mapping) else None
+    return str(named or body["metadata"]["name"])

@@ -25,7 +25,7 @@ from cooperator.crd.connector import Connector, ConnectorSpec, State
 from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
-from cooperator.crd.objects import from_object
+from cooperator.crd.objects import from_object, shallow
 from cooperator.crd.pod import CheckpointVolume, ImagePullPolicy, PodTemplate, Resources
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
 from cooperator.crd.worker import Worker, WorkerSpec
@@ -63,6 +63,7 @@ __all__ = [
     "from_object",
     "merge_conditions",
     "parse",
+    "shallow",
     "stored_conditions",
     "summary_conditions",
     "to_manifest",

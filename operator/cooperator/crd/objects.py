@@ -12,10 +12,15 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cooperator.crd.base import ObjectMeta
+from cooperator.crd.errors import Problem, ResourceError
 from cooperator.crd.manifests import Resource, model_of, refused
 from cooperator.crd.yamldoc import Document, Path
 
 _SOURCE: Final = "the API server"
+MAX_DEPTH: Final = 64
+"""Of mappings and lists in each part of an object. An API server accepts thousands, and Python's stack has no
+room for them."""
+_COPIED: Final = MAX_DEPTH + 36
 _METADATA: Final = frozenset(info.alias or name for name, info in ObjectMeta.model_fields.items())
 
 
@@ -42,11 +47,11 @@ def from_object(body: Mapping[str, Any]) -> Resource:
 
 
 def _known_parts(body: Mapping[str, Any]) -> dict[str, Any]:
-    value = {key: _plain(body[key]) for key in ("apiVersion", "kind", "metadata", "spec") if key in body}
+    value = {key: body[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in body}
     metadata = value.get("metadata")
-    if isinstance(metadata, dict):
+    if isinstance(metadata, Mapping):
         value["metadata"] = {key: part for key, part in metadata.items() if key in _METADATA}
-    return value
+    return {key: _plain(part, key) for key, part in value.items()}
 
 
 def _without(value: dict[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
@@ -59,10 +64,27 @@ def _without(value: dict[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     return copied
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, where: str, depth: int = 0) -> Any:
     """Convert mappings of any class to dicts; numbers, texts and lists stay as they are."""
+    if depth > MAX_DEPTH:
+        message = f"{where} is nested more than {MAX_DEPTH} deep: remove the innermost mappings and lists"
+        raise ResourceError(Problem(_SOURCE, message, field=where))
     if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _plain(part, where, depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [_plain(part, where, depth + 1) for part in value]
+    return value
+
+
+def shallow(value: Any, depth: int = 0) -> Any:
+    """A copy of an object as dicts and lists, safe to compare and to write as JSON whatever its depth.
+
+    What lies so deep that ``from_object`` refuses the object in any case becomes None.
+    """
+    if isinstance(value, Mapping | list | tuple) and depth > _COPIED:
+        return None
+    if isinstance(value, Mapping):
+        return {key: shallow(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [shallow(part, depth + 1) for part in value]
     return value

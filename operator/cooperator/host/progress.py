@@ -61,7 +61,7 @@ def report_of(task: Mapping[str, Any]) -> Mapping[str, Any]:
     """The progress of a task, empty if it reports none."""
     try:
         report = json.loads(task.get("progress") or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return report if isinstance(report, dict) else {}
 

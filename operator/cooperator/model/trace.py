@@ -9,6 +9,10 @@ _FRAME: Final = '  File "'
 _TRACEBACK: Final = "Traceback (most recent call"
 _CHAINED: Final = ("The above exception was", "During handling of the above")
 _PY4J: Final = re.compile(r"py4j\.protocol\.Py4J\w+: ")
+_AT: Final = re.compile(r"^[ \t]+at ", re.MULTILINE)
+"""Matches within a line: with line breaks, a search over empty lines takes quadratic time."""
+_READ: Final = 200_000
+"""Upper limit of characters in which a root error is searched."""
 _THROWABLE: Final = re.compile(r"[\w.$]+(: |\Z)")
 
 
@@ -55,10 +59,11 @@ def java_root(text: str) -> str:
 
     For a Python error that the JVM passed on, such as a Spark worker's, this is the error's own last line.
     """
+    text = trimmed(text, _READ)
     start = 0
     for found in re.finditer(r"^(?:Caused by: |: )", text, re.MULTILINE):
         start = found.end()
-    message: str = re.split(r"^\s+at ", text[start:], maxsplit=1, flags=re.MULTILINE)[0]
+    message: str = _AT.split(text[start:], maxsplit=1)[0]
     lines = [line for line in message.splitlines() if line.strip()]
     if not lines or not _THROWABLE.match(lines[0]):
         return ""

@@ -52,6 +52,8 @@ def decode(text: str, source: str) -> list[Entry]:
         document = json.loads(text)
     except ValueError as error:
         raise refuse("the document", f"is not valid JSON ({error})") from None
+    except RecursionError:
+        raise refuse("the document", "is nested too deep") from None
     if not isinstance(document, dict) or not isinstance(document.get("offsets"), list):
         raise refuse("offsets", "is not a list")
     if unknown := sorted(document.keys() - {"offsets"}):

@@ -238,6 +238,8 @@ class Api:
         except ValueError:
             # For example, an error page of a proxy.
             raise ApiError(0, "Unreadable", f"{method} {path}: the answer is not JSON") from None
+        except RecursionError:
+            raise ApiError(0, "Unreadable", f"{method} {path}: the answer is nested too deep") from None
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise _refused(method, path, ApiException(http_resp=answer))
         return found
@@ -246,7 +248,7 @@ class Api:
 def _refused(method: str, path: str, error: ApiException) -> ApiError:
     try:
         status = json.loads(error.body or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         status = {}
     message = status.get("message") or error.reason or "refused"
     return ApiError(

@@ -93,5 +93,5 @@ def _parsed(text: str) -> Pin | None:
         return Pin(
             int(said["renderVersion"]), str(said["image"]), (str(chosen["image"]), str(chosen["version"]))
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
