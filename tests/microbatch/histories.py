@@ -428,28 +428,28 @@ class History:
     # Rest
 
     def rest(self) -> None:
-        """The newest attempts go on alone and deliver; then everything else wakes, and changes nothing."""
-        self.calm = True
-        newest = [each for each in self.attempts if self._is_newest(each) and not each.crashed]
-        for running in newest:
-            self._alone([running], f"{running.attempt.claim}, the newest of its units,")
+        """The newest attempts deliver alone; then all others wake, and change nothing; and once more so."""
+        for running in [each for each in self.attempts if self._is_newest(each) and not each.crashed]:
+            self._alone(running, "the newest of its units")
+        self._wake_all(200)
         self.generation += 1
-        last = self.begin(9, UNITS, Epoch(2, self.generation))
-        self._alone([last], "a fresh attempt")
-        self.calm = False
-        self.asleep.clear()
-        for _ in range(400):
-            self.steps += 1
-            if self.choices.below(4) == 3:
-                self._broker()
-            else:
-                self._advance(self._awake())
-        self.calm = True
+        self._alone(self.begin(9, UNITS, Epoch(2, self.generation)), "a fresh one")
+        self._wake_all(300)
         self._settle()
         self.check()
         for unit in UNITS:
             if (rows := self.rows(unit)) != list(range(RECORDS)):
                 raise Broken(f"{unit}: committed rows are {rows} at the end")
+
+    def _wake_all(self, steps: int) -> None:
+        self.calm = False
+        self.asleep.clear()
+        for _ in range(steps):
+            self.steps += 1
+            if self.choices.below(4) == 3:
+                self._broker()
+            else:
+                self._advance(self._awake())
 
     def _is_newest(self, running: Running) -> bool:
         return not any(
@@ -457,17 +457,18 @@ class History:
             for other in self.attempts
         )
 
-    def _alone(self, attempts: Sequence[Running], who: str) -> None:
-        """These run, fairly, until they are done; the broker does its part; all else rests."""
+    def _alone(self, running: Running, what: str) -> None:
+        """This one runs until it is done; the broker does its part; all others rest."""
+        self.calm = True
+        who = f"{running.attempt.claim}, {what},"
         for count in range(CALM_STEPS):
             self.steps += 1
-            if all(each.done and each.driver is None for each in attempts):
+            if running.done and running.driver is None:
                 return
-            if all(each.stopped for each in attempts):
-                raise Broken(f"{who} stopped: {attempts[0].stopped}")
-            for each in attempts:
-                for thread in _threads(each):
-                    self._go(each, thread)
+            if running.stopped:
+                raise Broken(f"{who} stopped: {running.stopped}")
+            for thread in _threads(running):
+                self._go(running, thread)
             for marker in self.kafka.unmarked():
                 self.kafka.mark(*marker)
             if count % 100 == 99:
