@@ -1,8 +1,9 @@
 """Histories of attempts around one Kafka: every step of every thread in any order.
 
-An attempt has a driver, which carries out what ``Ownership`` says, and a writer for each slot of a batch. They
-are generators; whoever runs them may leave any of them alone for as long as it likes, so a thread may freeze
-between any two steps and wake at the end of the history. A writer may outlive its driver, as an executor does.
+An attempt has a driver, which carries out what ``Ownership`` says, and a writer for each slot of a batch.
+They are generators; whoever runs them may leave any of them alone for as long as it likes, so a thread may
+freeze between any two steps and wake at the end of the history. A writer may outlive its driver, as an
+executor does.
 """
 
 import random
@@ -158,9 +159,13 @@ class History:
         """A new generation: all units are dealt to tasks anew, or one unit moves; other tasks run on."""
         self.generation += 1
         before = dict(self.task_of)
-        moved = UNITS if not before or self.choices.below(3) == 2 else (UNITS[self.choices.below(len(UNITS))],)
+        moved = (
+            UNITS if not before or self.choices.below(3) == 2 else (UNITS[self.choices.below(len(UNITS))],)
+        )
         self.task_of.update((unit, self.choices.below(3)) for unit in moved)
-        for task in sorted({*(self.task_of[unit] for unit in moved), *(before.get(unit, 0) for unit in moved)}):
+        for task in sorted(
+            {*(self.task_of[unit] for unit in moved), *(before.get(unit, 0) for unit in moved)}
+        ):
             units = [unit for unit in UNITS if self.task_of[unit] == task]
             if units:
                 # An assignment may reach its member late, and when a newer one is already under way.
@@ -321,9 +326,7 @@ class History:
         except (Fenced, Busy):
             outcomes[slot] = False
 
-    def _move(
-        self, me: Running, name: str, epoch: int, ranges: Sequence[tuple[UnitKey, int, int]]
-    ) -> Thread:
+    def _move(self, me: Running, name: str, epoch: int, ranges: Sequence[tuple[UnitKey, int, int]]) -> Thread:
         for unit, _, end in ranges:
             value = Position(end, me.attempt.claim).encode()
             yield from self._append(name, epoch, "positions", PositionKey(unit).encode(), value)
@@ -390,7 +393,9 @@ class History:
     def _advance(self, threads: Sequence[tuple[Running, Thread]]) -> None:
         if not threads:
             return
-        running, thread = self._highest(threads) if self.by_rank else threads[self.choices.below(len(threads))]
+        running, thread = (
+            self._highest(threads) if self.by_rank else threads[self.choices.below(len(threads))]
+        )
         if self._freezes(running, thread):
             # For a while, or until everything else is over.
             self.asleep[thread] = self.steps + 10 * 4 ** self.choices.below(6)
@@ -453,7 +458,8 @@ class History:
 
     def _is_newest(self, running: Running) -> bool:
         return not any(
-            other.attempt.claim > running.attempt.claim and set(other.attempt.units) & set(running.attempt.units)
+            other.attempt.claim > running.attempt.claim
+            and set(other.attempt.units) & set(running.attempt.units)
             for other in self.attempts
         )
 
@@ -545,7 +551,9 @@ def _output(unit: UnitKey) -> str:
 def _shown(action: Action) -> str:
     match action:
         case Write(records):
-            return "writes " + ", ".join(f"{key.decode()}{'' if value else ' (tombstone)'}" for key, value in records)
+            return "writes " + ", ".join(
+                f"{key.decode()}{'' if value else ' (tombstone)'}" for key, value in records
+            )
         case Run(positions, session):
             at = ", ".join(f"{unit.unit} {position.next}" for unit, position in positions.items())
             return f"runs from {at or 'the beginning'}, session {session}"

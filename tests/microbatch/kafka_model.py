@@ -1,10 +1,10 @@
 """A model of Kafka's transactions, as far as the protocol of claims depends on them.
 
-Partitions are lists of entries. A transaction is decided first (``PREPARED``); its markers reach its partitions
-later, one at a time and in any order, and only then may its id be initialised or used again. Clients are
-answered when a commit is decided, so that readers may see it later than its writer. Transactions V1: the epoch
-of a producer grows only when its id is initialised, or when the coordinator ends a transaction by itself.
-Records of an epoch that is not the present one are refused (KIP-890).
+Partitions are lists of entries. A transaction is decided first (``PREPARED``); its markers reach its
+partitions later, one at a time and in any order, and only then may its id be initialised or used again.
+Clients are answered when a commit is decided, so that readers may see it later than its writer. Transactions
+V1: the epoch of a producer grows only when its id is initialised, or when the coordinator ends a transaction
+by itself. Records of an epoch that is not the present one are refused (KIP-890).
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Id:
-    """A transactional id at its coordinator. ``unmarked``: partitions that its decided end has yet to reach."""
+    """A transactional id at its coordinator. ``unmarked``: partitions without its decided end."""
 
     epoch: int = 0
     state: State = State.EMPTY

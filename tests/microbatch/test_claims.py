@@ -73,7 +73,9 @@ def test_claims_compare_by_term_generation_and_attempt(one: Claim, other: Claim)
 
 
 @given(st.integers(-5, 5), st.integers(-5, 5), numbers, st.text(min_size=1))
-def test_any_owner_makes_a_claim_that_can_be_a_key(term: int, generation: int, attempt: int, owner: str) -> None:
+def test_any_owner_makes_a_claim_that_can_be_a_key(
+    term: int, generation: int, attempt: int, owner: str
+) -> None:
     claim = Claim.of(Epoch(term, generation), attempt, owner)
     assert Claim.parse(str(claim)) == claim
     assert split_key(ClaimKey(UNIT, claim).encode()) == (UNIT, str(claim))
@@ -115,7 +117,10 @@ def test_a_claim_that_cannot_be_read_is_refused(value: bytes, text: str) -> None
     [
         (b'{"version":1,"next":"7","claim":"1-1-1-a"}', "next = '7': it is no integer"),
         (b'{"version":1,"next":-1,"claim":"1-1-1-a"}', "next = -1 is no offset"),
-        (b'{"version":1,"next":1,"claim":"01-1-1-a"}', "'01-1-1-a' is no claim; use TERM-GENERATION-ATTEMPT-OWNER"),
+        (
+            b'{"version":1,"next":1,"claim":"01-1-1-a"}',
+            "'01-1-1-a' is no claim; use TERM-GENERATION-ATTEMPT-OWNER",
+        ),
         (b'{"version":1,"next":1,"claim":"1-1-a"}', "'1-1-a' is no claim"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whatever the order of their steps, attempts deliver each record once; and the histories find planted bugs."""
+"""Whatever the order of their steps, attempts deliver each record once; the histories find planted bugs."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""Claims and positions on a real cluster: the topic ``<group>-positions``, and an attempt that owns its units.
+"""Claims and positions on a real cluster: the topic ``<group>-positions``, and the units of an attempt.
 
 The topic is compacted. Its first ``POSITION_PARTITIONS`` partitions hold positions, which are written in the
-transactions of rows. One more holds all claims. They are written outside of transactions, so readers of claims
-never wait for one, not even for the open transaction of the attempt that they are about to fence.
+transactions of rows. One more holds all claims. They are written outside of transactions, so readers of
+claims never wait for one, not even for the open transaction of the attempt that they are about to fence.
 """
 
 import logging
@@ -144,12 +144,16 @@ class KafkaPositions:
     def _writer(self) -> Producer:
         with self._lock:
             if self._producer is None:
-                settings = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(_WRITE_S * 1_000)}
+                settings = {
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "message.timeout.ms": int(_WRITE_S * 1_000),
+                }
                 self._producer = Producer({**self._client, **settings}, logger=log)
             return self._producer
 
     def fence(self, ids: Sequence[str], patience: Patience) -> None:
-        """Initialises transactional ids, which ends their transactions and fences their producers (KIP-98)."""
+        """Initialises transactional ids: ends their transactions and fences their producers (KIP-98)."""
         with ThreadPoolExecutor(_AT_ONCE, "fence") as pool:
             for each in [pool.submit(self._fence, name, patience) for name in ids]:
                 each.result()
@@ -167,7 +171,7 @@ class KafkaPositions:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                     raise PermissionError(
-                        f"transactional id {name!r} of an older attempt cannot be fenced: {error.args[0].str()}; "
+                        f"transactional id {name!r} of an older attempt stays open: {error.args[0].str()}; "
                         "allow the Worker's user to write the transactional ids of its group"
                     ) from error
                 raise
@@ -189,8 +193,8 @@ class Owned:
 class OwnedUnits:
     """Carries out what ``Ownership`` says for one attempt. It is for one thread.
 
-    ``initialise(session)`` initialises the attempt's own transactional ids where their producers live. What it
-    raises ends the call, and the next one goes on with that step.
+    ``initialise(session)`` initialises the attempt's own transactional ids where their producers live. What
+    it raises ends the call, and the next one goes on with that step.
     """
 
     def __init__(

@@ -12,13 +12,14 @@ claim, then look, then initialise, then read, then write rows.
 
 * If S saw Z's claim when it looked, S initialised Z's ids. What Z initialised before that can write nothing
   more. If Z initialises later, it reads after that, and finds S's claim, or one that is newer still.
-* Otherwise Z wrote its claim after S looked, so after S had written its own. Z looks after that, and finds it.
+* Otherwise Z wrote its claim after S looked, so after S had written its own. Z looks after that, and finds
+  it.
 
 Three rules follow. An attempt never initialises an id without reading again before it writes: so whatever
-writes rows must use the producers of the attempt's present *session* (one round of initialisations), and must fail
-rather than initialise one by itself or take another session's. A claim may be removed only after its ids were initialised by
-an attempt whose own claim stays. And an attempt whose own claim is gone owns nothing: its successors would
-not fence it.
+writes rows must use the producers of the attempt's present *session* (one round of initialisations), and must
+fail rather than initialise one by itself or take another session's. A claim may be removed only after its ids
+were initialised by an attempt whose own claim stays. And an attempt whose own claim is gone owns nothing: its
+successors would not fence it.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -186,9 +187,9 @@ class Ownership:
         match self._action, event:
             case None, Begin():
                 self._ahead = self._start
-            case (Write() | Fence() | Initialise()), Done():
+            case ((Write() | Fence() | Initialise()), Done()):
                 pass
-            case (Look() | Read()), Seen():
+            case ((Look() | Read()), Seen()):
                 lost = self._lost(event)
                 if lost:
                     self._action = Stop(lost)
@@ -272,4 +273,3 @@ def _each(claims: Claims) -> Iterator[tuple[UnitKey, Claim, Slots]]:
     for unit, of_unit in claims.items():
         for claim, slots in sorted(of_unit.items(), key=lambda item: item[0]):
             yield unit, claim, slots
-
