@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -39,9 +39,9 @@ T = TypeVar("T")
 
 MARKER_PARTITIONS = 8
 """It must never change: a key's partition depends on it."""
-_MARKER_CONFIG = {
+MARKER_CONFIG: Final = {
     "cleanup.policy": "compact",
-    # The topic is read whole when a unit starts, so it is compacted early.
+    # The topic is read whole when a unit or a task starts, so it is compacted early.
     "segment.bytes": str(4 << 20),
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.2",
@@ -130,7 +130,7 @@ class KafkaLogs:
             logger=log,
         )
         name, count = self._markers.topic, MARKER_PARTITIONS
-        self._patience.until_done(lambda s: ensure_topic(self._client, name, count, -1, _MARKER_CONFIG, s))
+        self._patience.until_done(lambda s: ensure_topic(self._client, name, count, -1, MARKER_CONFIG, s))
         self._patience.until_done(producer.init_transactions)
         return KafkaLog(producer, self._topic, self._markers, self._key, self._patience)
 
@@ -272,11 +272,11 @@ class KafkaLog:
 
 
 class Patience:
-    """Repeats calls until they succeed or the unit is cancelled."""
+    """Repeats calls until they succeed or the unit is cancelled. ``say`` shows users what is waited for."""
 
     def __init__(self, cancelled: threading.Event, say: Callable[[str], None], servers: str) -> None:
         self._cancelled = cancelled
-        self._say = say
+        self.say = say
         self._servers = servers
 
     def check(self) -> None:
@@ -295,12 +295,12 @@ class Patience:
                 classified = _classified(error)
                 if not isinstance(classified, _Passing):
                     raise classified from error
-                self._say(f"waiting for Kafka at {self._servers}: {classified}")
+                self.say(f"waiting for Kafka at {self._servers}: {classified}")
                 said = True
                 self._cancelled.wait(max(0.0, began + _SLICE_S - time.monotonic()))
             else:
                 if said:
-                    self._say("")
+                    self.say("")
                 return result
 
 

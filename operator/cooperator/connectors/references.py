@@ -129,7 +129,8 @@ class Resolver:
 
 def own_topics(group_id: str) -> frozenset[str]:
     """Returns the topics of a Worker's group, which no Connector reads or writes."""
-    return frozenset(f"{group_id}-{name}" for name in ("configs", "status", "leader", "batches", "offsets"))
+    names = ("configs", "status", "leader", "batches", "offsets", "positions")
+    return frozenset(f"{group_id}-{name}" for name in names)
 
 
 def is_below(path: str, prefixes: Iterable[str]) -> bool:

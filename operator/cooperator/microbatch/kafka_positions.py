@@ -1,0 +1,253 @@
+"""Claims and positions on a real cluster: the topic ``<group>-positions``, and an attempt that owns its units.
+
+The topic is compacted. Its first ``POSITION_PARTITIONS`` partitions hold positions, which are written in the
+transactions of rows. One more holds all claims. They are written outside of transactions, so readers of claims
+never wait for one, not even for the open transaction of the attempt that they are about to fence.
+"""
+
+import logging
+import threading
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from cooperator.connectors.exactly_once import LogLost, Replaced
+from cooperator.connectors.kafka_log import MARKER_CONFIG, Patience
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
+from cooperator.microbatch.claims import Position, PositionKey, UnitKey
+from cooperator.microbatch.ownership import (
+    Action,
+    BatchFailed,
+    Begin,
+    Done,
+    Fence,
+    Initialise,
+    Look,
+    Ownership,
+    Read,
+    Run,
+    Seen,
+    Stop,
+    Write,
+)
+from cooperator.microbatch.positions import Claims, Positions
+from cooperator.microbatch.topic_reader import TopicReader
+
+log = logging.getLogger(__name__)
+
+POSITION_PARTITIONS: Final = 8
+"""It must never change: a unit's partition depends on it."""
+CLAIMS: Final = POSITION_PARTITIONS
+"""The partition of all claims."""
+PARTITIONS: Final = POSITION_PARTITIONS + 1
+
+_WRITE_S: Final = 10.0
+_AT_ONCE: Final = 8
+"""Ids that are initialised at the same time: each needs a connection or two for that long."""
+_TRIES: Final = 5
+
+
+def topic_of(group_id: str) -> str:
+    """Returns the name of the topic of positions of a Worker's group."""
+    return f"{group_id}-positions"
+
+
+def partition_of(unit: UnitKey) -> int:
+    """Returns the partition of a unit's position."""
+    return zlib.crc32(str(unit).encode()) % POSITION_PARTITIONS
+
+
+class KafkaPositions:
+    """The topic of positions on one cluster. Thread-safe: the tasks of a member share it.
+
+    ``client`` holds properties for every client. Waits end by the ``Patience`` of the caller.
+    """
+
+    def __init__(self, group_id: str, client: Mapping[str, Any]) -> None:
+        self._client = dict(client)
+        self._topic = topic_of(group_id)
+        self._claims = TopicReader(client, self._topic, [CLAIMS])
+        self._positions = TopicReader(client, self._topic, range(POSITION_PARTITIONS))
+        self._producer: Producer | None = None
+        self._ensured = False
+        self._lock = threading.Lock()
+
+    @property
+    def topic(self) -> str:
+        return self._topic
+
+    def patience(self, cancelled: threading.Event, say: Callable[[str], None]) -> Patience:
+        return Patience(cancelled, say, str(self._client["bootstrap.servers"]))
+
+    def ensure(self, patience: Patience) -> None:
+        """Creates the topic unless it exists. Raises TopicMisconfigured if it cannot serve."""
+        if self._ensured:
+            return
+        name = self._topic
+        patience.until_done(lambda s: ensure_topic(self._client, name, PARTITIONS, -1, MARKER_CONFIG, s))
+
+        def count(timeout_s: float) -> int:
+            found = partition_counts(self._client, [name])[name]
+            if found == 0:
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            return found
+
+        found = patience.until_done(count)
+        if found < PARTITIONS:
+            raise TopicMisconfigured(
+                f"topic {name} has {found} partitions instead of {PARTITIONS}, so it was not created by "
+                "cooperator: delete it while no connector of the Worker runs, or use another group"
+            )
+        self._ensured = True
+
+    def claims(self, units: Collection[UnitKey], patience: Patience) -> Claims:
+        """Returns the claims that were written before the call, and maybe later ones."""
+        claims, _ = self._claims.read(units, patience)
+        return claims
+
+    def positions(self, units: Collection[UnitKey], patience: Patience) -> Positions:
+        """Returns the positions that were committed before the call, and maybe later ones."""
+        _, positions = self._positions.read(units, patience)
+        return positions
+
+    def write_claims(self, records: Sequence[tuple[bytes, bytes | None]], patience: Patience) -> None:
+        """Writes records of claims and waits until all of them are acknowledged."""
+        try:
+            patience.until_done(lambda _: self._put(records, patience))
+        except LogLost:
+            # The client has failed for good; the next attempt gets another one.
+            with self._lock:
+                self._producer = None
+            raise
+
+    def _put(self, records: Sequence[tuple[bytes, bytes | None]], patience: Patience) -> None:
+        outcomes: list[KafkaError | None] = []
+
+        def note(error: KafkaError | None, _: Message) -> None:
+            outcomes.append(error)
+
+        producer = self._writer()
+        for key, value in records:
+            # Bounded by the number of units, which fits into the client's queue.
+            producer.produce(self._topic, value, key, CLAIMS, on_delivery=note)
+        while len(outcomes) < len(records):
+            patience.check()
+            producer.poll(0.05)
+        for error in outcomes:
+            if error is not None:
+                raise KafkaException(error)
+
+    def _writer(self) -> Producer:
+        with self._lock:
+            if self._producer is None:
+                settings = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(_WRITE_S * 1_000)}
+                self._producer = Producer({**self._client, **settings}, logger=log)
+            return self._producer
+
+    def fence(self, ids: Sequence[str], patience: Patience) -> None:
+        """Initialises transactional ids, which ends their transactions and fences their producers (KIP-98)."""
+        with ThreadPoolExecutor(_AT_ONCE, "fence") as pool:
+            for each in [pool.submit(self._fence, name, patience) for name in ids]:
+                each.result()
+
+    def _fence(self, name: str, patience: Patience) -> None:
+        for attempt in range(1, _TRIES + 1):
+            producer = Producer({**self._client, "transactional.id": name}, logger=log)
+            try:
+                patience.until_done(producer.init_transactions)
+            except LogLost as error:
+                # Another attempt initialises it at the same time. Only an answer to this one is proof.
+                log.info("initialising %s, attempt %d: %s", name, attempt, error)
+                if attempt == _TRIES:
+                    raise
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                    raise PermissionError(
+                        f"transactional id {name!r} of an older attempt cannot be fenced: {error.args[0].str()}; "
+                        "allow the Worker's user to write the transactional ids of its group"
+                    ) from error
+                raise
+            else:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What an attempt may write: its units from these positions, with the producers of this session.
+
+    Units that never had a position are left out.
+    """
+
+    positions: Mapping[UnitKey, int]
+    session: str
+
+
+class OwnedUnits:
+    """Carries out what ``Ownership`` says for one attempt. It is for one thread.
+
+    ``initialise(session)`` initialises the attempt's own transactional ids where their producers live. What it
+    raises ends the call, and the next one goes on with that step.
+    """
+
+    def __init__(
+        self,
+        machine: Ownership,
+        positions: KafkaPositions,
+        patience: Patience,
+        initialise: Callable[[str], None],
+    ) -> None:
+        self._machine = machine
+        self._topic = positions
+        self._patience = patience
+        self._initialise = initialise
+
+    def claim(self) -> Owned:
+        """Claims the units and fences older attempts.
+
+        Raises ``Replaced`` when a newer attempt has claimed a unit, ``Cancelled``, and what ``initialise``
+        raises.
+        """
+        if self._machine.action is None:
+            self._topic.ensure(self._patience)
+            self._machine.on(Begin())
+        return self._own()
+
+    def recover(self) -> Owned:
+        """Finds out, after a failed batch, what is committed. Raises as ``claim`` does."""
+        if isinstance(self._machine.action, Run):
+            self._machine.on(BatchFailed())
+        return self._own()
+
+    def record(self, unit: UnitKey, position: int) -> tuple[bytes, bytes, int]:
+        """Returns key, value and partition of the record that commits a position."""
+        value = Position(position, self._machine.attempt.claim).encode()
+        return PositionKey(unit).encode(), value, partition_of(unit)
+
+    def _own(self) -> Owned:
+        action = self._machine.action
+        while action is not None and not isinstance(action, Run | Stop):
+            log.info("%s: %s", self._machine.attempt.claim, type(action).__name__.lower())
+            action = self._machine.on(self._carry_out(action))
+        if isinstance(action, Run):
+            at = {unit: position.next for unit, position in action.positions.items()}
+            return Owned(at, action.session)
+        raise Replaced(action.reason if isinstance(action, Stop) else "the attempt has not begun")
+
+    def _carry_out(self, action: Action) -> Done | Seen:
+        units, patience = self._machine.attempt.units, self._patience
+        match action:
+            case Write(records):
+                self._topic.write_claims(records, patience)
+            case Look():
+                return Seen(self._topic.claims(units, patience))
+            case Fence(ids):
+                self._topic.fence(ids, patience)
+            case Initialise(_, session):
+                self._initialise(session)
+            case Read():
+                return Seen(self._topic.claims(units, patience), self._topic.positions(units, patience))
+        return Done()

@@ -1,0 +1,124 @@
+"""Reads partitions of the topic of positions, each time from where the last reading ended."""
+
+import itertools
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from cooperator.connectors.kafka_log import Patience
+from cooperator.microbatch.claims import UnitKey
+from cooperator.microbatch.positions import Claims, Ledger, Positions
+
+log = logging.getLogger(__name__)
+
+_READ_S = 0.1
+_LOCK_S = 0.2
+_WAITS_S = 2.0
+"""Waits for open transactions are shown once they take longer."""
+
+
+class TopicReader:
+    """Folds the committed records of some partitions of a topic. Thread-safe: tasks of a member share one.
+
+    A reading asks for the ends of the partitions (high watermarks) and reads up to them, so it has everything
+    that was acknowledged, or committed to its end, before it began. It waits for transactions that are open
+    below these ends, at most for their time limit. Consumers exist only while there is something to read.
+    """
+
+    def __init__(self, client: Mapping[str, Any], topic: str, partitions: Collection[int]) -> None:
+        self._client = dict(client)
+        self._topic = topic
+        self._next = dict.fromkeys(partitions, OFFSET_BEGINNING)
+        self._ledger = Ledger()
+        self._lock = threading.Lock()
+        self._clock = itertools.count()
+        self._began = -1
+        self._admin: AdminClient | None = None
+
+    def read(self, units: Collection[UnitKey], patience: Patience) -> tuple[Claims, Positions]:
+        """Returns what is there about the units. Raises ``Cancelled`` and ``UnreadableRecord``.
+
+        Callers that wait for another's reading share the next one.
+        """
+        called = next(self._clock)
+        while not self._lock.acquire(timeout=_LOCK_S):
+            patience.check()
+        try:
+            if self._began < called:
+                began = next(self._clock)
+                self._catch_up(self._ends(patience), patience)
+                self._began = began
+            return self._ledger.claims(units), self._ledger.positions(units)
+        finally:
+            self._lock.release()
+
+    def _ends(self, patience: Patience) -> dict[int, int]:
+        if self._admin is None:
+            self._admin = AdminClient(self._client, logger=log)
+        admin, latest = self._admin, OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        places = {number: TopicPartition(self._topic, number) for number in self._next}
+
+        def ask(timeout_s: float) -> dict[int, int]:
+            futures = admin.list_offsets(
+                dict.fromkeys(places.values(), latest),
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=timeout_s,
+            )
+            return {number: int(futures[place].result().offset) for number, place in places.items()}
+
+        return patience.until_done(ask)
+
+    def _catch_up(self, ends: Mapping[int, int], patience: Patience) -> None:
+        if any(ends[number] < offset for number, offset in self._next.items()):
+            log.warning("topic %s was recreated: it ends before what was read of it", self._topic)
+            self._next = dict.fromkeys(self._next, OFFSET_BEGINNING)
+            self._ledger = Ledger()
+        behind = {number for number, offset in self._next.items() if max(offset, 0) < ends[number]}
+        if not behind:
+            return
+        consumer = Consumer(
+            {
+                **self._client,
+                "group.id": f"{self._topic}-reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+                "isolation.level": "read_committed",
+            },
+            logger=log,
+        )
+        try:
+            consumer.assign([TopicPartition(self._topic, number, self._next[number]) for number in behind])
+            self._consume(consumer, behind, ends, patience)
+        finally:
+            consumer.close()
+
+    def _consume(
+        self, consumer: Consumer, behind: set[int], ends: Mapping[int, int], patience: Patience
+    ) -> None:
+        slices = 0
+        while behind:
+            messages = patience.until_done(lambda s: consumer.consume(1_000, _READ_S))
+            slices = 0 if messages else slices + 1
+            if slices * _READ_S >= _WAITS_S:
+                patience.say(f"waiting for open transactions in {self._topic} to end")
+            for message in messages:
+                number, offset, error = message.partition(), message.offset(), message.error()
+                if number is None or offset is None:
+                    log.info("reading %s: %s", self._topic, error)
+                elif error is None:
+                    self._ledger.apply(message.key(), message.value())
+                    self._next[number] = offset + 1
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    log.info("reading %s: %s", self._topic, error)
+                else:
+                    self._next[number] = offset
+                    if offset >= ends[number]:
+                        behind.discard(number)
+        if slices * _READ_S >= _WAITS_S:
+            patience.say("")
