@@ -46,7 +46,10 @@ def copy_to(topic: str, *columns: str, where: str = "true") -> Callable[[Any], A
 
 
 class Task:
-    """A loop that copies ``units`` to the topic ``output``, with positions in ``positions``."""
+    """A loop that copies ``units`` to the topic ``output``, with positions in ``positions``.
+
+    ``prefix`` is that of transactional ids; with one, the caller creates the topic of positions.
+    """
 
     def __init__(
         self,
@@ -61,15 +64,17 @@ class Task:
         slots: int = 2,
         slot_size: int = 5_000,
         settings: dict[str, str] | None = None,
+        prefix: str = "",
     ) -> None:
         self.output, self.positions = f"{name}-out", f"{name}-positions"
         self.cluster = cluster
-        cluster.create(self.positions, cleanup_policy="compact")
+        if not prefix:
+            cluster.create(self.positions, cleanup_policy="compact")
         cluster.create(self.output, outputs)
-        target = Target(f"{name}-id", self.positions, slots, {**cluster.java, **(settings or {})})
+        target = Target(prefix or f"{name}-id", self.positions, slots, {**cluster.java, **(settings or {})})
         source = Source(cluster.java, pool=name)
         self.batches = SparkBatches(session, source, transform or copy_to(self.output), target)
-        self.ownership = TopicOwnership(cluster, self.positions, self.batches)
+        self.ownership: Any = TopicOwnership(cluster, self.positions, self.batches)
         self.watcher = EndWatcher(SparkEnds(session, cluster.java))
         self.said: list[str] = []
         self.error: BaseException | None = None

@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.microbatch.batches import BatchFailed, Kind, PositionRecord
@@ -179,21 +178,6 @@ def test_a_fenced_slot_leaves_the_others_alone(session: Any, cluster: Cluster, u
     outcome = task.batches.run("one", slots[1:] * 2, records)
     assert {each.kind for each in outcome.failures} == {Kind.RETRIABLE}
     assert task.batches.run("two", slots[1:], records).failures[0].kind is Kind.RETRIABLE
-    task.batches.close()
-    task.loop.stop()
-    task.watcher.close()
-
-
-def test_a_fenced_id_of_another_attempt_loses_its_transaction(
-    session: Any, cluster: Cluster, unique: str
-) -> None:
-    [place] = cluster.create(unique, 1)
-    task = Task(session, cluster, unique, [place])
-    other = cluster.transaction("other/0", place, [b"a"])
-    task.batches.fence(cluster.java, ["other/0", "other/1"])
-    eventually(lambda: cluster.end(place, committed=True) == cluster.end(place) == 2)
-    with pytest.raises(KafkaException, match=r"fenced|epoch"):
-        other.commit_transaction(30)
     task.batches.close()
     task.loop.stop()
     task.watcher.close()

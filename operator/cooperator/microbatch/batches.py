@@ -72,7 +72,8 @@ class Owned:
 class UnitOwnership(Protocol):
     """An attempt's claims on its units (see ``ownership``). All methods may wait for a broker.
 
-    They raise errors of their own when a newer attempt has claimed a unit, and when the task is to stop.
+    They raise ``Replaced`` when a newer attempt has claimed a unit, ``Cancelled`` when the task is to stop,
+    and ``OpenFailed`` as ``Batches.open`` does; after this, the same call goes on.
     """
 
     def claim(self) -> Owned:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cooperator.connectors.base import Cancelled
 from cooperator.microbatch.batches import (
     Batches,
     BatchFailed,
@@ -46,7 +47,8 @@ class Counts:
 class TaskLoop:
     """Runs a task's batches until it is stopped. ``run`` is for one thread; ``stop`` may be called by any.
 
-    ``say`` shows what is being waited for; an empty text ends it.
+    ``say`` shows what is being waited for; an empty text ends it. ``stop`` sets ``stopped``, on which
+    ``ownership`` ends its waits with ``Cancelled``.
     """
 
     units: Sequence[Partition]
@@ -58,7 +60,7 @@ class TaskLoop:
     first_offsets: FirstOffsets
     say: Callable[[str], None]
     counts: Counts = field(default_factory=Counts)
-    _stopped: threading.Event = field(default_factory=threading.Event)
+    stopped: threading.Event = field(default_factory=threading.Event)
     _homes: dict[Partition, int] = field(default_factory=dict)
     _failed: int = 0
 
@@ -72,20 +74,23 @@ class TaskLoop:
             while owned is not None:
                 self._run_batches(owned)
                 owned = self._owned(self.ownership.recover)
+        except Cancelled:
+            if not self.stopped.is_set():
+                raise
         finally:
             self.stop()
             self.batches.close()
 
     def stop(self) -> None:
         """Ends ``run`` soon. A batch that runs is cancelled; the next attempt reads what was committed."""
-        if not self._stopped.is_set():
-            self._stopped.set()
+        if not self.stopped.is_set():
+            self.stopped.set()
             self.ends.close()
             self.batches.cancel()
 
     def _owned(self, call: Callable[[], Owned]) -> Owned | None:
         """Returns what the call does, as soon as the producers could be initialised; None: it was stopped."""
-        while not self._stopped.wait(_BACKOFF_S[min(self._failed, len(_BACKOFF_S) - 1)]):
+        while not self.stopped.wait(_BACKOFF_S[min(self._failed, len(_BACKOFF_S) - 1)]):
             try:
                 owned = call()
             except OpenFailed as error:
@@ -132,7 +137,7 @@ class TaskLoop:
 
     def _refuse(self, outcome: Outcome, slots: Sequence[Sequence[Range]]) -> None:
         """Raises ``BatchFailed`` if another batch would fail, too, unless the task is stopped."""
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             return
         worst = max(outcome.failures, key=lambda failure: failure.kind in _LASTING)
         units = ", ".join(str(each.partition) for each in slots[worst.slot][:3])

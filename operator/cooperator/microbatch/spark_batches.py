@@ -19,17 +19,24 @@ if TYPE_CHECKING:
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
 _LEAST_SLOTS = 2
-"""A plan of one Spark partition would let aggregates pass, whose rows need not move."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows and positions go. ``settings`` are those of the producers (Java's names)."""
+    """Where rows and positions go. ``settings`` are those of the producers (Java's names).
+
+    There are at least two slots: a plan of one Spark partition would let aggregates pass, whose rows need not
+    move. Batches need not use all of them.
+    """
 
     id_prefix: str
     positions: str
     slots: int
     settings: Mapping[str, str] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.slots < _LEAST_SLOTS:
+            raise ValueError(f"slots = {self.slots}; use {_LEAST_SLOTS} or more")
 
     def encode(self) -> str:
         """Returns the JSON that ``KafkaTransactions`` reads."""
@@ -37,7 +44,7 @@ class Target:
             {
                 "id_prefix": self.id_prefix,
                 "positions": self.positions,
-                "slots": max(self.slots, _LEAST_SLOTS),
+                "slots": self.slots,
                 "settings": dict(self.settings),
             }
         )
@@ -74,7 +81,7 @@ class SparkBatches:
         self._source = source
         self._transform = transform
         self._target = target.encode()
-        self._slots = max(target.slots, _LEAST_SLOTS)
+        self._slots = target.slots
         self._plan: Any = None
         self._group = f"batches of {target.id_prefix} {uuid.uuid4().hex}"
         self._thread: int | None = None
@@ -83,13 +90,6 @@ class SparkBatches:
     def open(self, session: str) -> None:
         self._name_jobs()
         failure = self._planned().open(session)
-        if failure:
-            told = json.loads(failure)
-            raise OpenFailed(Kind(told["kind"]), told["error"])
-
-    def fence(self, settings: Mapping[str, str], ids: Sequence[str]) -> None:
-        """Initialises transactional ids of other attempts, which fences them. Raises ``OpenFailed``."""
-        failure = self._java.fence(json.dumps(dict(settings)), json.dumps(list(ids)))
         if failure:
             told = json.loads(failure)
             raise OpenFailed(Kind(told["kind"]), told["error"])

@@ -9,10 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.ExecutionException;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -115,28 +112,6 @@ public final class KafkaTransactions {
   public void close() {
     PlacedRows.forget(target.idPrefix());
     SlotProducers.close(target.ids(rows.getNumPartitions()));
-  }
-
-  /**
-   * Initialises transactional ids of other attempts, which aborts their open transactions and fences them.
-   *
-   * @param settings JSON of the client's settings
-   * @param ids JSON list
-   * @return as {@link #open}
-   */
-  public static String fence(String settings, String ids) throws IOException {
-    Map<String, Object> client = new TreeMap<>();
-    JSON.readTree(settings).properties().forEach(each -> client.put(each.getKey(), each.getValue().asText()));
-    List<String> found = new ArrayList<>();
-    JSON.readTree(ids).forEach(id -> found.add(id.asText()));
-    try (Admin admin = Admin.create(client)) {
-      admin.fenceProducers(found).all().get();
-      return "";
-    } catch (ExecutionException error) {
-      return SlotResult.failed(error.getCause()).json().toString();
-    } catch (InterruptedException error) {
-      throw new InterruptException(error);
-    }
   }
 
   /**

@@ -1,0 +1,32 @@
+"""The units of one task, by partitions: what the loop uses of ``OwnedUnits``."""
+
+from collections.abc import Callable
+
+from cooperator.microbatch import kafka_positions
+from cooperator.microbatch.batches import Owned, PositionRecord
+from cooperator.microbatch.claims import UnitKey
+from cooperator.microbatch.ranges import Partition
+
+
+class TaskUnits:
+    """A connector's units that are partitions, claimed by ``OwnedUnits``."""
+
+    def __init__(self, connector: str, units: kafka_positions.OwnedUnits) -> None:
+        self._connector = connector
+        self._units = units
+
+    def claim(self) -> Owned:
+        return _owned(self._units.claim)
+
+    def recover(self) -> Owned:
+        return _owned(self._units.recover)
+
+    def record(self, partition: Partition, position: int) -> PositionRecord:
+        key, value, number = self._units.record(UnitKey(self._connector, str(partition)), position)
+        return PositionRecord(key.decode(), value.decode(), number)
+
+
+def _owned(call: Callable[[], kafka_positions.Owned]) -> Owned:
+    found = call()
+    positions = {Partition.of_unit(key.unit): position for key, position in found.positions.items()}
+    return Owned(positions, found.session)
