@@ -38,7 +38,8 @@ def attempt(
 
 def test_a_newer_attempt_goes_on_where_the_older_one_was(session: Any, cluster: Cluster, unique: str) -> None:
     units = cluster.create(unique, 2)
-    cluster.fill(units, 200)
+    # So many that the older attempt is still at work when the newer one begins.
+    cluster.fill(units, 1_000)
     old = attempt(session, cluster, unique, units, 1, limits=Limits(20, 20))
     new = attempt(session, cluster, unique, units, 2, limits=Limits(50, 50))
     with old:
@@ -46,10 +47,10 @@ def test_a_newer_attempt_goes_on_where_the_older_one_was(session: Any, cluster: 
         with new:
             eventually(lambda: isinstance(old.error, Replaced), 60)
             cluster.fill(units, 100)
-            eventually(lambda: len(new.values()) == 600, 60)
+            eventually(lambda: len(new.values()) == 2_200, 60)
     assert new.error is None
     assert "member-2" in str(old.error)
-    twice = [f"{unit}:{number}" for unit in units for count in (200, 100) for number in range(count)]
+    twice = [f"{unit}:{number}" for unit in units for count in (1_000, 100) for number in range(count)]
     assert Counter(new.values()) == Counter(twice)
     keys = cluster.last_values(new.positions)
     assert {key.decode() for key, value in keys.items() if value and key[:1] == b"p"} == {
