@@ -3,6 +3,7 @@
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -101,11 +102,13 @@ class TopicReader:
     def _consume(
         self, consumer: Consumer, behind: set[int], ends: Mapping[int, int], patience: Patience
     ) -> None:
-        slices = 0
+        idle_since, said = time.monotonic(), False
         while behind:
-            messages = patience.until_done(lambda s: consumer.consume(1_000, _READ_S))
-            slices = 0 if messages else slices + 1
-            if slices * _READ_S >= _WAITS_S:
+            messages = patience.until_done(lambda _: consumer.consume(1_000, _READ_S))
+            if messages:
+                idle_since = time.monotonic()
+            elif not said and time.monotonic() - idle_since > _WAITS_S:
+                said = True
                 patience.say(f"waiting for open transactions in {self._topic} to end")
             for message in messages:
                 number, offset, error = message.partition(), message.offset(), message.error()
@@ -120,5 +123,5 @@ class TopicReader:
                     self._next[number] = offset
                     if offset >= ends[number]:
                         behind.discard(number)
-        if slices * _READ_S >= _WAITS_S:
+        if said:
             patience.say("")
