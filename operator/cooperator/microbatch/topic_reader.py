@@ -20,6 +20,8 @@ _READ_S = 0.1
 _LOCK_S = 0.2
 _WAITS_S = 2.0
 """Waits for open transactions are shown once they take longer."""
+_HANGS_S = 120.0
+"""Then with the way out: brokers end a transaction by themselves within its time limit and 10 s."""
 
 
 class TopicReader:
@@ -102,14 +104,15 @@ class TopicReader:
     def _consume(
         self, consumer: Consumer, behind: set[int], ends: Mapping[int, int], patience: Patience
     ) -> None:
-        idle_since, said = time.monotonic(), False
+        idle_since, said = time.monotonic(), ""
         while behind:
             messages = patience.until_done(lambda _: consumer.consume(1_000, _READ_S))
             if messages:
                 idle_since = time.monotonic()
-            elif not said and time.monotonic() - idle_since > _WAITS_S:
-                said = True
-                patience.say(f"waiting for open transactions in {self._topic} to end")
+            elif text := self._waited(time.monotonic() - idle_since, behind):
+                if text != said:
+                    patience.say(text)
+                said = text
             for message in messages:
                 number, offset, error = message.partition(), message.offset(), message.error()
                 if number is None or offset is None:
@@ -125,3 +128,14 @@ class TopicReader:
                         behind.discard(number)
         if said:
             patience.say("")
+
+    def _waited(self, idle_s: float, behind: Collection[int]) -> str:
+        """Returns what is waited for; empty if that is not worth a word yet."""
+        where = f"topic {self._topic}, partition {', '.join(map(str, sorted(behind)))}"
+        if idle_s > _HANGS_S:
+            return (
+                f"a transaction in {where} does not end: brokers that were all away at its end may have lost "
+                "it (KIP-664). Find it by kafka-transactions.sh find-hanging, and compare the rows before "
+                "you abort it"
+            )
+        return f"waiting for open transactions in {where} to end" if idle_s > _WAITS_S else ""
