@@ -117,20 +117,22 @@ class KafkaPositions:
     def write_claims(self, records: Sequence[tuple[bytes, bytes | None]], patience: Patience) -> None:
         """Writes records of claims and waits until all of them are acknowledged."""
         try:
-            patience.until_done(lambda _: self._put(records, patience))
+            patience.until_done(lambda s: self._put(records, s, patience))
         except LogLost:
             # The client has failed for good; the next attempt gets another one.
             with self._lock:
                 self._producer = None
             raise
 
-    def _put(self, records: Sequence[tuple[bytes, bytes | None]], patience: Patience) -> None:
+    def _put(
+        self, records: Sequence[tuple[bytes, bytes | None]], timeout_s: float, patience: Patience
+    ) -> None:
         outcomes: list[KafkaError | None] = []
 
         def note(error: KafkaError | None, _: Message) -> None:
             outcomes.append(error)
 
-        producer = self._writer()
+        producer = self._writer(timeout_s)
         for key, value in records:
             # Bounded by the number of units, which fits into the client's queue.
             producer.produce(self._topic, value, key, CLAIMS, on_delivery=note)
@@ -141,7 +143,7 @@ class KafkaPositions:
             if error is not None:
                 raise KafkaException(error)
 
-    def _writer(self) -> Producer:
+    def _writer(self, timeout_s: float) -> Producer:
         with self._lock:
             if self._producer is None:
                 settings = {
@@ -149,7 +151,10 @@ class KafkaPositions:
                     "enable.idempotence": True,
                     "message.timeout.ms": int(_WRITE_S * 1_000),
                 }
-                self._producer = Producer({**self._client, **settings}, logger=log)
+                producer = Producer({**self._client, **settings}, logger=log)
+                # Otherwise the client asks for the topic's leaders only after a second.
+                producer.list_topics(self._topic, timeout_s)
+                self._producer = producer
             return self._producer
 
     def fence(self, ids: Sequence[str], patience: Patience) -> None:

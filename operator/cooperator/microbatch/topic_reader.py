@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.kafka_log import Patience
@@ -16,7 +16,7 @@ from cooperator.microbatch.positions import Claims, Ledger, Positions
 
 log = logging.getLogger(__name__)
 
-_READ_S = 0.1
+_READ_S = 0.03
 _LOCK_S = 0.2
 _WAITS_S = 2.0
 """Waits for open transactions are shown once they take longer."""
@@ -35,7 +35,7 @@ class TopicReader:
     def __init__(self, client: Mapping[str, Any], topic: str, partitions: Collection[int]) -> None:
         self._client = dict(client)
         self._topic = topic
-        self._next = dict.fromkeys(partitions, OFFSET_BEGINNING)
+        self._next = dict.fromkeys(partitions, 0)
         self._ledger = Ledger()
         self._lock = threading.Lock()
         self._clock = itertools.count()
@@ -78,9 +78,9 @@ class TopicReader:
     def _catch_up(self, ends: Mapping[int, int], patience: Patience) -> None:
         if any(ends[number] < offset for number, offset in self._next.items()):
             log.warning("topic %s was recreated: it ends before what was read of it", self._topic)
-            self._next = dict.fromkeys(self._next, OFFSET_BEGINNING)
+            self._next = dict.fromkeys(self._next, 0)
             self._ledger = Ledger()
-        behind = {number for number, offset in self._next.items() if max(offset, 0) < ends[number]}
+        behind = {number for number, offset in self._next.items() if offset < ends[number]}
         if not behind:
             return
         consumer = Consumer(
