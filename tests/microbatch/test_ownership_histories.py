@@ -18,7 +18,7 @@ CLAIM, LOOK, FENCE, INITIALISE, READ, TOMBSTONE = Step
 
 @pytest.mark.parametrize("first", [0, first_fresh()], ids=["fixed", "fresh"])
 def test_each_record_is_delivered_once_and_the_newest_attempt_delivers(first: int) -> None:
-    for seed in range(first, first + (FIXED if first == 0 else FRESH)):
+    for seed in range(first, first + (4 * FIXED if first == 0 else FRESH)):
         try:
             run(Chance(seed))
         except Broken as error:
