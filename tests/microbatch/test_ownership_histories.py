@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.microbatch.ownership import Ownership, Seen, Step
-from tests.microbatch.histories import Broken, Chance, Rules, Tape, run
+from tests.microbatch.attempts import Broken, Rules
+from tests.microbatch.histories import Chance, Tape, run
 from tests.simulation.seeds import FIXED, FRESH, first_fresh
 
 LIMIT = 2_000
