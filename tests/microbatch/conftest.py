@@ -13,14 +13,22 @@ from tests.microbatch.cluster import Cluster
 
 
 @pytest.fixture(scope="session")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A Spark session as members have it."""
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
     root = tmp_path_factory.mktemp("spark")
     host = SparkHost(
         RuntimeSettings("lake-0", "life-1", checkpoints=root / "checkpoints", state_dir=root / "state")
     )
-    yield host.session(Event())
+    yield host
     host.close(30)
+
+
+@pytest.fixture
+def session(host: SparkHost) -> Any:
+    """A Spark session as members have it.
+
+    pyspark has one context in a process: after a test with another session, this one is started again.
+    """
+    return host.session(Event())
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """A task on a real cluster: Spark batches, and positions in a topic, without claims."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from cooperator.microbatch.spark_batches import Source, SparkBatches, SparkEnds,
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
 
+log = logging.getLogger(__name__)
 _UNLIMITED = Limits(100_000, 100_000)
 
 
@@ -101,6 +103,8 @@ class Task:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if any(error):
+            log.error("the task: %s %s %s", self.error, self.said, self.loop.counts)
         self.loop.stop()
         self.thread.join(60)
         self.watcher.close()

@@ -46,8 +46,14 @@ def far_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def executors() -> list[psutil.Process]:
     """The executors of this process's cluster."""
-    children = psutil.Process().children(recursive=True)
-    return [each for each in children if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]
+    return [each for each in psutil.Process().children(recursive=True) if _is_executor(each)]
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False  # it has ended
 
 
 def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_killed(
