@@ -64,6 +64,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.leader.leader_thread.supervised": stages.NoThread,
         "cooperator.leader.member_lead.LeaderThread": stages.SteppedLead,
         "cooperator.leader.routes.asyncio": stages.Futures,
+        "cooperator.leader.routes.body_of": stages.body_of,
         "cooperator.leader.service.threading": threads,
         "cooperator.leader.service.supervised": stages.NoThread,
         "cooperator.leader.service.LeaderThread": stages.SteppedLead,

@@ -236,6 +236,11 @@ class _Request:
         return self._body
 
 
+async def body_of(request: _Request) -> bytes:
+    """Bodies arrive at once here; bounds on their size and time are tested over HTTP."""
+    return await request.read()
+
+
 class Calls(LeaderCalls):
     """A member's calls to its leader, over the simulated network."""
 
