@@ -86,7 +86,8 @@ class Folder(Source):
 
     def write(self, name: str, records: list[str]) -> None:
         self.target.mkdir(parents=True, exist_ok=True)
-        part = self.target / f".{name}"
+        # Of its own: an attempt that lingers must not break another rule by taking it away.
+        part = self.target / f".{name}.{uuid.uuid4().hex}"
         part.write_text("\n".join(records))
         part.replace(self.target / name)
 
