@@ -63,6 +63,23 @@ def test_a_change_of_a_connector_keeps_its_tasks_after_a_compaction(one: Desired
         assert all(len(config.connectors[name].tasks) == 2 for name in kept)
 
 
+@given(st.lists(st.tuples(st.sampled_from(["x", "y"]), st.booleans()), min_size=1, max_size=6))
+def test_tasks_that_a_stock_worker_need_not_send_again_survive_a_compaction(
+    changes: list[tuple[str, bool]],
+) -> None:
+    """A worker that has followed the log compares with it, and may be away while a configuration comes and goes."""
+    log = Log()
+    for value, is_there in changes:
+        wanted = Desired(1, {"a": DesiredConnector({"v": value})})
+        log.append(connector_records(wanted, log.read(), owns_config=False, with_tasks=False))
+        followed = log.read().connectors["a"]
+        if is_there and followed.applied != followed.config:
+            log.append(task_records("a", ({"v": value, "n": "0"},)))
+        followed, afresh = log.read().connectors["a"], log.read(compacted=True).connectors["a"]
+        if followed.applied == followed.config:
+            assert afresh.tasks == followed.tasks != ()
+
+
 def test_what_nobody_desires_stays_where_the_log_is_not_ours() -> None:
     log = Log()
     log.append(connector_records(Desired(1, {"a": DesiredConnector({})}), log.read(), owns_config=True))

@@ -32,7 +32,7 @@ def connector_records(
     Other writers (stock workers write target states) are overruled. Connectors that are not desired are
     deleted only where the config log is ours (``owns_config``), or if they once were desired (``managed``),
     and never if they are ``orphans``. ``with_tasks``: a connector that changes is written with its existing
-    tasks.
+    tasks; without it, only one that returns to the configuration that those tasks were committed under.
     """
     records: list[ConfigRecord] = []
     for name, wanted in sorted(desired.connectors.items()):
@@ -42,8 +42,11 @@ def connector_records(
             records.append(TargetStateRecord(name, wanted.target))
         if present is None or {**ONE_TASK, **present.config} != {**ONE_TASK, **wanted.config}:
             records.append(ConnectorRecord(name, wanted.config))
-            if with_tasks and present is not None and present.tasks and not present.inconsistent:
-                # Readers drop a commit that precedes its connector, as it would after compaction.
+            if present is None or not present.tasks or present.inconsistent:
+                continue
+            # Readers drop a commit that precedes its connector, as it would after compaction. Stock workers
+            # commit again, except where the configuration returns to the one that their tasks have.
+            if with_tasks or present.applied == wanted.config:
                 records += task_records(name, present.tasks)
     for name in sorted(config.connectors.keys() - desired.connectors.keys() - desired.kept):
         if desired.prune and name not in orphans and (owns_config or name in managed):
