@@ -67,7 +67,7 @@ def test_a_change_of_a_connector_keeps_its_tasks_after_a_compaction(one: Desired
 def test_tasks_that_a_stock_worker_need_not_send_again_survive_a_compaction(
     changes: list[tuple[str, bool]],
 ) -> None:
-    """A worker that has followed the log compares with it, and may be away while a configuration comes and goes."""
+    """It compares with the log as it followed it, and may be away while a configuration comes and goes."""
     log = Log()
     for value, is_there in changes:
         wanted = Desired(1, {"a": DesiredConnector({"v": value})})
