@@ -13,7 +13,7 @@ INTRO: Final = """\
 # Reference
 
 Every field of the two resources. `python docs/reference.py` generates this page from the models that validate
-them; `kubectl explain worker.spec` shows the same. The custom resource definitions are in `crds/`, and
+them; `kubectl explain wrk.spec` shows the same. The custom resource definitions are in `crds/`, and
 `cooperator crds` prints them. Times are in milliseconds unless a name says otherwise. Fields in bold are
 required.
 """

@@ -59,15 +59,22 @@ def test_columns_show_the_state_at_a_glance(api: Namespace) -> None:
         ),
     )
     api.write_status(
-        "Connector", "sources", ConnectorStatus(state="RUNNING", task_summary="4/8", held_summary="4, 38s")
+        "Connector",
+        "sources",
+        ConnectorStatus(
+            state="RUNNING",
+            task_summary="4/8",
+            held_summary="4, 38s",
+            conditions=conditions(settled=True),
+        ),
     )
 
     header, lake = api.table("workers")
     assert header == ["NAME", "READY", "MEMBERS", "TASKS", "HELD", "REASON", "AGE"]
     assert lake[:-1] == ["lake", "False", "2/3", "4/8", "4, 38s", "Progressing"]
     header, sources = api.table("cnr")
-    assert header == ["NAME", "STATE", "TASKS", "HELD", "WORKER", "REASON", "AGE"]
-    assert sources[:5] == ["sources", "RUNNING", "4/8", "4, 38s", "lake"]
+    assert header == ["NAME", "READY", "STATE", "TASKS", "HELD", "WORKER", "REASON", "AGE"]
+    assert sources[:6] == ["sources", "True", "RUNNING", "4/8", "4, 38s", "lake"]
 
 
 def test_both_kinds_are_listed_by_their_category(api: Namespace) -> None:

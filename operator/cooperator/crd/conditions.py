@@ -137,10 +137,10 @@ def connector_conditions(
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
-    automatically, and ``waits_for`` if it waits for something; None while no leader reports any. ``problems``
-    say why its spec or its config was refused. ``withheld`` says why it is not started, and which other
-    Connector conflicts with it. ``refused`` says why the broker rejects its configuration record.
-    ``deletion`` says what its deletion waits for.
+    automatically, ``held_for`` and ``held_until_ms`` while it is held, and ``waits_for`` if it waits for
+    something; None while no leader reports any. ``problems`` say why its spec or its config was refused.
+    ``withheld`` says why it is not started, and which other Connector conflicts with it. ``refused`` says why
+    the broker rejects its configuration record. ``deletion`` says what its deletion waits for.
     """
     if deletion:
         verdict = _Verdict(DELETING, deletion)
@@ -300,12 +300,20 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
         states = sorted({str(task["state"]) for task in pending})
         message = f"{len(pending)} of {len(tasks)} are still {', '.join(states)}"
         again = next((task for task in pending if "next_attempt_ms" in task), None)
-        if again is not None:
+        held = max((task for task in pending if "held_for" in task), key=_held_until_ms, default=None)
+        if held is not None:
+            until = timestamp(_held_until_ms(held))
+            message = f"{message}; {held['name']} waits for {held['held_for']} until {until} at the latest"
+        elif again is not None:
             message = f"{message}; {again['name']} will be retried: {error_of(again['trace'])}"
         elif (waits := next((task for task in pending if task.get("waits_for")), None)) is not None:
             message = f"{message}; {waits['name']}: {waits['waits_for']}"
         return _Verdict("Progressing", message)
     return _Verdict()
+
+
+def _held_until_ms(task: Mapping[str, Any]) -> int:
+    return int(task["held_until_ms"])
 
 
 _AT_REST: Final[Mapping[State, frozenset[str]]] = {

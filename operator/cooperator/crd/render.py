@@ -59,6 +59,7 @@ def definitions() -> dict[str, Schema]:
             "cnr",
             _root(Connector, ConnectorSpec, ConnectorStatus, [STAYS_WITH_ITS_WORKER, _connector_name()]),
             columns=[
+                ("Ready", "string", f"{_READY}.status", "whether the desired state is reached"),
                 ("State", "string", ".status.state", "state of the connector's instance"),
                 ("Tasks", "string", ".status.taskSummary", "running and desired tasks"),
                 (

@@ -1,0 +1,141 @@
+"""Argo CD's health check of the examples, and kstatus, read the conditions as they are meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from lupa import LuaRuntime
+
+from cooperator.crd.conditions import (
+    ConditionStatus,
+    connector_conditions,
+    merge_conditions,
+    summary_conditions,
+    worker_found,
+)
+from cooperator.crd.connector import State
+from cooperator.crd.status import ConnectorStatus, WorkerStatus
+from tests.crd.test_status import connector, known, resource, task
+
+CHECKS = Path(__file__).parents[2] / "examples" / "gitops" / "argocd-cm.yaml"
+DEADLINE_MS = 1_800_000_000_000
+REPORTS = (
+    {"state": "RUNNING"},
+    {"state": "PAUSED"},
+    {"state": "UNASSIGNED"},
+    {"state": "HELD", "held_for": "lake-1", "held_until_ms": DEADLINE_MS},
+    {"state": "RESTARTING", "next_attempt_ms": 5, "trace": "no such topic: a"},
+    {"state": "STARTING", "waits_for": "PostgreSQL at db:5432"},
+    {"state": "FAILED", "trace": "ValueError: no column b"},
+    {"state": "STOPPING", "reason": "Hung", "trace": "sources-0 was revoked from lake-1"},
+)
+
+
+def argo_cd(kind: str, body: dict[str, Any]) -> tuple[str, str]:
+    """The health and the message that Argo CD shows: it runs the script with the resource as ``obj``."""
+    script = yaml.safe_load(CHECKS.read_text())["data"][
+        f"resource.customizations.health.cooperator.dev_{kind}"
+    ]
+    lua = LuaRuntime(unpack_returned_tuples=True)
+    lua.globals().obj = lua.table_from(body, recursive=True)
+    health = lua.execute(script)
+    return health.status, health.message
+
+
+def kstatus(body: dict[str, Any]) -> str:
+    """The status that kstatus (cli-utils) computes of a custom resource from its conditions."""
+    status = body.get("status", {})
+    if status.get("observedGeneration", body["metadata"]["generation"]) != body["metadata"]["generation"]:
+        return "InProgress"
+    holds = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    if holds.get("Reconciling") == "True":
+        return "InProgress"
+    if holds.get("Stalled") == "True":
+        return "Failed"
+    return "InProgress" if holds.get("Ready", "True") != "True" else "Current"
+
+
+def body_of(status: WorkerStatus | ConnectorStatus, generation: int = 4) -> dict[str, Any]:
+    return {
+        "metadata": {"generation": generation},
+        "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
+
+
+def check(kind: str, status: WorkerStatus | ConnectorStatus) -> tuple[str, str]:
+    body = body_of(status)
+    health, message = argo_cd(kind, body)
+    assert {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}[health] == kstatus(body)
+    assert message
+    return health, message
+
+
+conditions = st.tuples(st.sampled_from(ConditionStatus), st.sampled_from(["NotReady", "CrashLoop", "Odd"]))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["KafkaReachable", "Leading", "Planned", "MembersReady"]), st.none() | conditions
+    ),
+    st.booleans(),
+    st.sampled_from([{}, {"problems": ("spec.replicas is -1",)}, {"deletion": "pods end: lake-0"}]),
+)
+def test_a_worker_is_healthy_progressing_or_degraded_as_its_conditions_say(
+    changed: dict[str, Any], settled: bool, more: dict[str, Any]
+) -> None:
+    summary = summary_conditions(known(**changed), generation=4, settled=settled, **more)
+    status = WorkerStatus(observed_generation=4, conditions=merge_conditions((), summary, 0))
+    health, _ = check("Worker", status)
+    holds = {condition.type for condition in summary if condition.status is ConditionStatus.TRUE}
+    assert (health == "Degraded") == ("Stalled" in holds)
+    assert (health == "Healthy") == (holds >= {"Ready"} and "Reconciling" not in holds)
+
+
+@given(
+    st.sampled_from(State),
+    st.none() | st.lists(st.sampled_from(REPORTS), max_size=4),
+    st.sampled_from(
+        [{}, {"problems": ("no",)}, {"withheld": "shared"}, {"refused": "large"}, {"deletion": "tasks end"}]
+    ),
+    st.booleans(),
+)
+def test_a_connector_is_healthy_progressing_or_degraded_as_its_conditions_say(
+    state: State, reports: list[dict[str, Any]] | None, more: dict[str, Any], has_worker: bool
+) -> None:
+    made = connector(state=state.value)
+    workers = [resource("Worker")] if has_worker else []
+    tasks = None if reports is None else [task(n - 1, **each) for n, each in enumerate(reports)]
+    told = connector_conditions(made, worker_found(made, workers), tasks, **more)  # type: ignore[arg-type]
+    generation = made.metadata.generation or 0
+    status = ConnectorStatus(observed_generation=generation, conditions=merge_conditions((), told, 0))
+    body = body_of(status, generation)
+    health, message = argo_cd("Connector", body)
+    assert {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}[health] == kstatus(body)
+    if more or not has_worker or reports is None:
+        assert health == ("Degraded" if {*more} & {"problems", "withheld", "refused"} else "Progressing")
+    elif state is not State.STOPPED and any(each["state"] == "FAILED" for each in reports):
+        assert (health, message.partition(":")[0]) == ("Degraded", "TasksFailed")
+
+
+def test_a_held_task_is_progressing_with_its_deadline() -> None:
+    made = connector()
+    tasks = [task(-1, "RUNNING"), task(0, "HELD", held_for="lake-1", held_until_ms=DEADLINE_MS)]
+    lake = resource("Worker")
+    told = connector_conditions(made, worker_found(made, [lake]), tasks)  # type: ignore[list-item]
+    generation = made.metadata.generation or 0
+    status = ConnectorStatus(observed_generation=generation, conditions=merge_conditions((), told, 0))
+    health, message = argo_cd("Connector", body_of(status, generation))
+    assert health == "Progressing"
+    assert "sources-0 waits for lake-1 until 2027-01-15T08:00:00Z" in message
+
+
+@pytest.mark.parametrize("kind", ["Worker", "Connector"])
+@pytest.mark.parametrize("status", [None, {}, {"observedGeneration": 3, "conditions": []}])
+def test_a_generation_that_the_operator_has_not_seen_is_progressing(
+    kind: str, status: dict[str, Any] | None
+) -> None:
+    body = {"metadata": {"generation": 4}, **({} if status is None else {"status": status})}
+    assert argo_cd(kind, body) == ("Progressing", "the operator has not seen this generation yet")
