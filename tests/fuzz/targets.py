@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
-from collections.abc import Callable, Mapping
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
 
-from cooperator.connectors import validate
-from cooperator.connectors.references import Resolver, UnresolvedReference
+from cooperator.connectors import find, validate
+from cooperator.connectors.bounds import check_bounds, is_allowed
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.patterns import check_pattern, compiled
+from cooperator.connectors.references import Resolver, UnresolvedReference, forbidden_files, own_topics
+from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
+from cooperator.connectors.units import task_configs
 from cooperator.controller.manifests.allowed import Allowance, not_allowed
 from cooperator.controller.manifests.pods import Defaults, pod_manifest
 from cooperator.crd import Connector, ResourceError, Worker, from_object
@@ -69,21 +80,115 @@ def _items(found: ExtendedAssignment | None) -> object:
     return found and ({*found.assigned}, {*found.revoked})
 
 
-RESOLVER: Final = Resolver(
-    environment={"ALLOWED": SECRET, "FORBIDDEN": "another-planted-secret"},
-    allowed=frozenset({"ALLOWED"}),
-    bootstrap_servers="kafka:9092",
-)
+HERE: Final = "@"
+"""Stands for the directory of ``_files`` in inputs, so that seeds are the same on every machine."""
+
+
+@cache
+def _files() -> Path:
+    """A member's files: ``a`` is allowed; ``b`` and what links in ``a`` lead to are not."""
+    root = Path(tempfile.mkdtemp(prefix="cooperator-fuzz-")).resolve()
+    (root / "a").mkdir()
+    (root / "b").mkdir()
+    (root / "a/s").write_text(f"k={SECRET}\n")
+    (root / "b/s").write_text("k=another-planted-secret\n")
+    (root / "a/l").symlink_to(root / "b")
+    (root / "a/f").symlink_to(root / "b/s")
+    return root
+
+
+@cache
+def _resolver() -> Resolver:
+    return Resolver(
+        environment={"ALLOWED": SECRET, "FORBIDDEN": "another-planted-secret"},
+        allowed=frozenset({"ALLOWED"}),
+        allowed_files=(str(_files() / "a"),),
+        allowed_paths=(str(_files() / "a"), "s3a://lake/in"),
+        own_topics=own_topics("lake"),
+        bootstrap_servers="kafka:9092",
+    )
 
 
 def references(data: bytes) -> None:
     """Resolving yields a configuration or a user error; forbidden values never appear in it."""
-    text = data.decode(errors="surrogateescape")
+    text = data.decode(errors="surrogateescape").replace(HERE, str(_files()))
+    resolver = _resolver()
+    forbidden_files({"option": text}, resolver.allowed_files)
     with suppress(UnresolvedReference):
-        found = RESOLVER.resolve({"option": text})
+        found = resolver.resolve({"option": text})
         value = found.config["option"]
         assert "another-planted-secret" not in value
         assert SECRET not in found.scrub(value)
+
+
+def bounds(data: bytes) -> None:
+    """A path that is allowed leads nowhere else, however Hadoop expands it; options have no other errors."""
+    text = data.decode(errors="surrogateescape")
+    path = text.replace(HERE, str(_files()))
+    resolver = _resolver()
+    if is_allowed(path, resolver.allowed_paths) and path.startswith("/"):
+        for each in itertools.islice(_expanded(path), 50):
+            real = f"{os.path.realpath(each)}/"
+            assert real.startswith(f"{_files()}/a/"), (path, each)
+    config = {
+        "source.format": "kafka",
+        "source.options.subscribe": text,
+        "source.options.paths": path,
+        "sink.options.path": path,
+        "units": text,
+    }
+    with suppress(OptionError):
+        check_bounds(find("spark").options, config, config, resolver)
+        assert "lake-leader" not in re.split("[,\\s]+", text)
+    with suppress(ValueError):
+        check_pattern("topics.regex", text, "orders[.].*")
+        assert compiled(text)("orders") in (True, False)
+
+
+def _expanded(path: str) -> Iterator[str]:
+    """The paths of Hadoop's wildcards: alternatives in braces, and a name of no link for the others."""
+    inner = re.search(r"\{([^{}]*)\}", path)
+    if inner is None:
+        yield re.sub(r"\[[^]]*\]|[*?]+", "x", path)
+        return
+    for part in inner[1].split(","):
+        yield from _expanded(path[: inner.start()] + part + path[inner.end() :])
+
+
+def units(data: bytes) -> None:
+    """Each unit is in exactly one task, under a name that stays inside its directory; or a ValueError."""
+    text = data.decode(errors="surrogateescape")
+    names, _, rest = text.partition("|")
+    before, _, most = rest.partition("|")
+    found, connector = [each for each in names.split(",") if each], find("noop")
+    earlier = [{"task.units": each} for each in before.split(";")]
+    tasks_max = 1 + len(most) % 20
+    with suppress(ValueError):
+        tasks = task_configs(connector, {"connector.class": "noop"}, found, tasks_max, earlier)
+        given = [unit for task in tasks for unit in task["task.units"].split(",") if unit]
+        assert sorted(given) == sorted(found), (given, found)
+        assert len(tasks) <= tasks_max
+        assert all("/" not in unit and not unit.startswith(".") for unit in given)
+    formats = {"source.format": "rate", "sink.format": "noop"}
+    assert isinstance(validate("spark", {**formats, "units": text}), list)
+
+
+def sql(data: bytes) -> None:
+    """A text is refused with a remedy, or is one SELECT without the functions that run or open something."""
+    text = data.decode(errors="surrogateescape")
+    refused: PydanticCustomError | None = None
+    try:
+        check_select(text)
+    except PydanticCustomError as error:
+        refused = error
+    if refused is not None:
+        assert refused.context
+        assert refused.context["remedy"]
+        return
+    assert len(text) <= MAX_LENGTH
+    plain = re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    called = re.search(r"\b(reflect|java_method|try_reflect|input_file_name|read_files)\b\s*\(", plain, re.I)
+    assert called is None, called
 
 
 _LEAVES = st.sampled_from([None, True, 0, -1, 1.5, 2**63, "", "a", "1", "ALL", "topic", "\ud800", "a" * 300])
@@ -179,5 +284,8 @@ def manifests(data: bytes) -> None:
 TARGETS: Final[Mapping[str, Callable[[bytes], None]]] = {
     "wire": wire,
     "references": references,
+    "bounds": bounds,
+    "units": units,
+    "sql": sql,
     "manifests": manifests,
 }

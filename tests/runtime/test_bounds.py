@@ -39,6 +39,8 @@ def refused(config: dict[str, str], *allowed: str) -> str:
         {**SPARK, "source.options.path": "/data/{a/x,../etc}/*"},
         {**SPARK, "source.options.path": "/data/\\../etc/*"},
         {**SPARK, "source.options.path": "/"},
+        {**SPARK, "source.options.path": "/data/\0"},
+        {**SPARK, "source.options.path": "/data/\ud800"},
         {**SPARK, "sink.options.path": "/run/secrets"},
         {**SPARK, "units": '[{"source.options.path": "/etc/passwd"}]'},
         {**KAFKA, "source.options.kafka.ssl.keystore.location": "/etc/worker.p12"},

@@ -118,6 +118,8 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
     """
     if "\\" in path:
         return False  # Hadoop's wildcards take it away, so that it may hide "..".
+    if not _is_file_name(path):
+        return False
     fixed = _GLOB.split(path)[0]
     if fixed != path:
         if ".." in _GLOB_PARTS.split(path):
@@ -129,6 +131,15 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
         return any(_is_below(real, prefix) for prefix in prefixes)
     system = [_real(prefix) for prefix in SYSTEM]
     return not any(_is_below(real, each) or _is_below(each, real) for each in system)
+
+
+def _is_file_name(path: str) -> bool:
+    """Whether a file system can have such a name; requests for others raise ValueError."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in path
 
 
 def _real(path: str) -> str:
