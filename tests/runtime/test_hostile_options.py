@@ -10,13 +10,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cooperator.connectors import anchor, delivery, find, outputs, validate
-from cooperator.connectors.bounds import check_bounds, topics_in
+from cooperator.connectors.bounds import allowed_options, check_bounds, topics_in
 from cooperator.connectors.options import OptionError, Options
+from cooperator.connectors.outputs import shared
 from cooperator.connectors.patterns import check_pattern, compiled
 from cooperator.connectors.references import Resolver
+from cooperator.connectors.units import fixed_changes
+from cooperator.model.status import INVALID_OPTION
+from cooperator.runtime.traces import lasting_reason
 
 TO_FILES = {"topics": "lines", "path": "/out"}
 BY_PATTERN = {"path": "/out"}
+
+OF_AN_EARLIER_RELEASE = [
+    ("kafka-to-files", {"path": "/out", "topics.regex": r"(?!b)[a-z]+"}),
+    ("kafka-to-kafka", {"topic": "all", "topics.regex": r"(?!all)[a-z]+"}),
+    (
+        "kafka-to-postgres",
+        {
+            "topics.regex": r"(a)\1",
+            "connection.url": "jdbc:postgresql://db/a",
+            "connection.password": "${env:P}",
+        },
+    ),
+    (
+        "postgres-to-kafka",
+        {
+            "connection.url": "jdbc:postgresql://db/a",
+            "mode": "incrementing",
+            "topic": "rows",
+            "tables.regex": r"public[.](?!old).*",
+        },
+    ),
+]
 
 
 def told(**options: str) -> list[str]:
@@ -105,6 +131,31 @@ class TestPatterns:
 
         # A gap of the patterns' own is there in each of three runs; one of the machine's is not.
         assert min(gap_s() for _ in range(3)) < quiet_s + 0.1
+
+    @pytest.mark.parametrize(("name", "options"), OF_AN_EARLIER_RELEASE)
+    def test_tasks_of_an_earlier_release_run_on_and_the_instance_says_what_is_wrong(
+        self, name: str, options: dict[str, str]
+    ) -> None:
+        connector, config = find(name), {**options, "connector.class": name}
+        task, resolver = (
+            {**config, "task.units": "a-0"},
+            Resolver({"P": "p"}, frozenset("P"), (), "kafka:9092"),
+        )
+        assert allowed_options(connector.options, task, resolver, running=True)[0].task_units == ("a-0",)
+        with pytest.raises(OptionError, match="is not a valid regular expression") as error:
+            allowed_options(connector.options, config, resolver)
+        assert lasting_reason(error.value) == INVALID_OPTION
+        assert delivery(name, config) is not None
+
+    def test_its_directory_stays_its_own(self) -> None:
+        name, options = OF_AN_EARLIER_RELEASE[0]
+        [output] = outputs(name, options)
+        written = {**options, "connector.class": name}
+        [change] = fixed_changes(find(name), written, {**written, "topics.regex": "a", "path": "/other"})
+        assert change.option == "path"
+        assert shared(output, output) == "/out/<topic>-<partition>"
+        [other] = outputs(name, TO_FILES)
+        assert shared(output, other) is None, "which topics it matches is not known"
 
     @settings(max_examples=300, deadline=None)
     @given(

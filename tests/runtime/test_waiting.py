@@ -152,6 +152,17 @@ def test_a_task_that_waits_for_spark_reports_it(tmp_path: Path) -> None:
         assert begun.last("note"), "its units are still opening"
 
 
+def test_a_task_whose_pattern_a_later_release_refuses_is_opened(tmp_path: Path) -> None:
+    config = {"connector.class": "kafka-to-files", "topics.regex": "(?!a)b.*", "path": f"{tmp_path}/out"}
+
+    def session(halt: threading.Event) -> None:
+        halt.wait()
+        raise Cancelled
+
+    with starting(find("kafka-to-files"), {**config, "task.units": "bc-0"}, tmp_path, session) as begun:
+        eventually(lambda: begun.last("trouble") == "waiting for Spark to start")
+
+
 def test_an_attempt_that_waits_for_its_predecessor_reports_it(
     inline: InlineRuntime, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,7 +116,7 @@ def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
     try:
         connector = find(class_name)
         written = with_defaults(connector.options, {**config, "connector.class": class_name})
-        return connector.delivery(parse(connector.options, written))
+        return connector.delivery(parse(connector.options, written, running=True))
     except Exception:
         # An exception of a connector class affects only the Connectors of that class; applying one reports
         # it.
@@ -132,7 +132,7 @@ def outputs(class_name: str, config: Mapping[str, str]) -> tuple[Output, ...]:
     try:
         connector = find(class_name)
         written = with_defaults(connector.options, {**config, "connector.class": class_name})
-        found = tuple(connector.outputs(parse(connector.options, written)))
+        found = tuple(connector.outputs(parse(connector.options, written, running=True)))
     except Exception:
         return ()
     return tuple(output for output in found if not contains_reference(output.directory))

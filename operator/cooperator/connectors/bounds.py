@@ -154,9 +154,9 @@ def _is_below(path: str, prefix: str) -> bool:
 
 
 def allowed_options(
-    options: type[O], config: Mapping[str, str], resolver: Resolver
+    options: type[O], config: Mapping[str, str], resolver: Resolver, *, running: bool = False
 ) -> tuple[O, dict[str, str], Resolved]:
     """Like ``resolved_options``, for what is opened next: raises ``OptionError`` outside the bounds, too."""
-    found, written, resolved = resolved_options(options, config, resolver)
+    found, written, resolved = resolved_options(options, config, resolver, running=running)
     check_bounds(options, resolved.config, written, resolver)
     return found, written, resolved

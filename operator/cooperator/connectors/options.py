@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    ValidationInfo,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
@@ -37,6 +38,7 @@ _CHOICES = re.compile("'([^']*)'")
 _MOST_PROBLEMS: Final = 20
 _SHOWN: Final = 200
 """Upper limits of what errors tell: a hostile configuration has any number of problems of any length."""
+_RUNNING: Final = "running"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
@@ -234,24 +236,32 @@ def with_defaults(
 
 
 def resolved_options(
-    options: type[O], config: Mapping[str, str], resolver: Resolver
+    options: type[O], config: Mapping[str, str], resolver: Resolver, *, running: bool = False
 ) -> tuple[O, dict[str, str], Resolved]:
     """Returns the options with references resolved on this member, the written values, and the resolved ones.
 
-    Raises ``OptionError`` and ``UnresolvedReference``.
+    ``running``: see ``parse``. Raises ``OptionError`` and ``UnresolvedReference``.
     """
     written = with_defaults(options, config, resolver)
     resolved = resolver.resolve(written)
-    return parse(options, resolved.config, written), written, resolved
+    return parse(options, resolved.config, written, running=running), written, resolved
 
 
-def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str] | None = None) -> O:
+def parse(
+    options: type[O],
+    config: Mapping[str, str],
+    written: Mapping[str, str] | None = None,
+    *,
+    running: bool = False,
+) -> O:
     """Returns the options in ``config``; raises ``OptionError`` with a problem of each option otherwise.
 
-    ``written`` is the configuration before its references were resolved; errors show its values.
+    ``written`` is the configuration before its references were resolved; errors show its values. ``running``:
+    tasks were made of it, possibly by an earlier release. What only the search for units needs is not checked
+    (see ``is_running``).
     """
     try:
-        return options.model_validate(dict(config))
+        return options.model_validate(dict(config), context={_RUNNING: running})
     except ValidationError as error:
         shown = config if written is None else written
         # One problem for an option: a list may have thousands of bad elements.
@@ -268,6 +278,11 @@ def parse(options: type[O], config: Mapping[str, str], written: Mapping[str, str
         raise OptionError(
             [Problem("connector.class", config.get("connector.class"), problem, remedy)]
         ) from None
+
+
+def is_running(info: ValidationInfo) -> bool:
+    """Whether a validator sees the options of a task. It lets pass what only the search for units needs."""
+    return bool(info.context and info.context.get(_RUNNING))
 
 
 def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:

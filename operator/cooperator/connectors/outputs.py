@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cooperator.connectors.patterns import compiled
+from cooperator.connectors.patterns import matches
 
 _URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(//([^/]*))?(/.*)?\Z", re.DOTALL)
 _SAME_STORE: Final = {"s3a": "s3", "s3n": "s3"}
@@ -44,7 +44,7 @@ class Output:
     def _has(self, topic: str) -> bool:
         if self.topics:
             return topic in self.topics
-        return not topic.startswith("__") and compiled(self.topics_regex)(topic)
+        return not topic.startswith("__") and matches(self.topics_regex, topic)
 
 
 def normal(directory: str, default: str = LOCAL) -> str:

@@ -31,6 +31,15 @@ def check_pattern(option: str, pattern: str, example: str) -> None:
         raise refuse(f"is not a valid regular expression ({error})", remedy, option) from None
 
 
+def matches(pattern: str, name: str) -> bool:
+    """Whether the pattern matches the whole name. A pattern that is refused, which running tasks of an
+    earlier release may have, matches nothing."""
+    try:
+        return compiled(pattern)(name)
+    except ValueError:
+        return False
+
+
 @lru_cache(maxsize=100)
 def compiled(pattern: str) -> Callable[[str], bool]:
     """Returns the test whether the pattern matches a whole name. Raises ValueError if it is not valid."""

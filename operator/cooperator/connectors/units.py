@@ -89,7 +89,9 @@ def fixed_changes(
     else:
         try:
             old, new = (
-                fixed_values(parse(connector.options, with_defaults(connector.options, config)), config)
+                fixed_values(
+                    parse(connector.options, with_defaults(connector.options, config), running=True), config
+                )
                 for config in (before, after)
             )
         except OptionError:

@@ -63,7 +63,7 @@ class Work:
 
 def run_task(work: Work, run: Run) -> None:
     """A job: runs all units of the task until the run is cancelled; the first failure ends the others."""
-    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver)
+    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver, running=True)
     if not options.task_units:
         remedy = "remove it; the connector's instance writes it"
         raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
@@ -100,7 +100,7 @@ def run_task(work: Work, run: Run) -> None:
 
 def idle_task(work: Work, run: Run) -> None:
     """Reports the lag of a paused task."""
-    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver)
+    options, _, resolved = allowed_options(work.connector.options, work.config, work.resolver, running=True)
     lag = _lag(work, options)
     reported = ""
     while not run.cancelled.wait(_RUNNING_POLL_S):
