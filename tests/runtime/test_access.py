@@ -174,6 +174,7 @@ def test_a_missing_setting_of_the_worker_is_refused_by_name() -> None:
 
 def test_the_class_spark_has_the_workers_access_unless_brokers_are_named() -> None:
     config = {"connector.class": "spark", "source.format": "kafka", "sink.format": "console"}
+    config["source.options.subscribe"] = "in"
     resolver = Resolver({}, frozenset(), (), "kafka:9093", WORKER)
     made = resolved_options(PipelineOptions, config, resolver)[0]
     given = {"subscribe": "in"}

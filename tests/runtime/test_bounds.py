@@ -14,7 +14,12 @@ from cooperator.connectors.references import Resolver, own_topics
 FILES = {"connector.class": "files-to-kafka", "path": "/data", "topic": "lines"}
 COPY = {"connector.class": "kafka-to-kafka", "topics": "a", "topic": "b"}
 SPARK = {"connector.class": "spark", "source.format": "text", "sink.format": "noop"}
-KAFKA = {"connector.class": "spark", "source.format": "kafka", "sink.format": "kafka"}
+KAFKA = {
+    "connector.class": "spark",
+    "source.format": "kafka",
+    "source.options.subscribe": "a",
+    "sink.format": "kafka",
+}
 
 
 def resolver(*allowed: str) -> Resolver:
@@ -88,7 +93,7 @@ def test_with_allowed_paths_nothing_else_is_opened(tmp_path: Path) -> None:
         {**COPY, "topic": "lake-configs"},
         {**FILES, "topic": "lake-batches"},
         {**KAFKA, "source.options.subscribe": "a, lake-status"},
-        {**KAFKA, "source.options.assign": '{"lake-leader": [0]}'},
+        {**KAFKA, "source.options.subscribe": "", "source.options.assign": '{"lake-leader": [0]}'},
         {**KAFKA, "source.options.subscribe": "a,\x01lake-status"},
         {**KAFKA, "source.options.subscribe": "a", "sink.options.topic": "lake-leader"},
         {**KAFKA, "units": '[{"sink.options.Topic": "lake-leader"}]'},

@@ -170,6 +170,21 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
             "InvalidQuery",
             "STREAMING_OUTPUT_MODE",
         ),
+        (
+            {"source.format": "json", "source.options.path": "/tmp"},
+            "InvalidOption",
+            "option 'source.schema': is required by the format json; write the columns as DDL",
+        ),
+        (
+            {
+                "source.format": "kafka",
+                "source.options.subscribe": "a",
+                "source.options.kafka.bootstrap.servers": "127.0.0.1:1",
+                "source.options.kafka.key.deserializer": "x",
+            },
+            "InvalidOption",
+            "'key.deserializer' is not supported",
+        ),
     ],
 )
 def test_what_the_rows_cannot_be_written_with_cannot_pass(
@@ -206,6 +221,22 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
         ({"units": '[{"sink.format": "csv"}]'}, "overrides options other than those of source and sink"),
         ({"units": "["}, "is not valid JSON; write"),
         ({"units": "[]"}, "option 'units' = '[]': is empty; use a JSON list"),
+        (
+            {"source.format": "kafka"},
+            "option 'source.options.subscribe': names no topic; set source.options.subscribe, or "
+            "source.options.subscribePattern, or source.options.assign, for each unit",
+        ),
+        (
+            {"source.format": "kafka", "source.options.subscribe": "a", "source.options.Assign": "{}"},
+            "= 'a': names topics by Assign and subscribe; set",
+        ),
+        (
+            {
+                "source.format": "kafka",
+                "units": '[{"source.options.topics": "a", "sink.options.path": "/a"}]',
+            },
+            "option 'units' = ",
+        ),
         ({"sink.output.mode": "update"}, "is not possible for files; use append"),
         ({"data.sources": "a.b"}, "option 'data.sources' = 'a.b': names no class; write module:Class"),
         ({"source.option.path": "/a"}, "is not an option of this class; did you mean"),

@@ -68,6 +68,8 @@ def test_an_unresolvable_reference_is_named_with_its_remedy(value: str, message:
     with pytest.raises(UnresolvedReference) as refused:
         RESOLVER.resolve({"a": value})
     assert str(refused.value) == message
+    passes = ("is not set on this member", "cannot be read on this member", "has no key")
+    assert refused.value.lasting != any(text in message for text in passes)
     assert "hunter2" not in str(refused.value)
 
 

@@ -154,6 +154,11 @@ class Refusal(Captured):
         return self.condition
 
 
+class IllegalArgumentException(Known):
+    """PySpark's error of that name."""
+
+
+KAFKA_OPTIONS = "org.apache.spark.sql.kafka010.KafkaSourceProvider.validateGeneralOptions(Kafka.scala:1)"
 PROBLEM = Problem("topic", None, "is required", "set it")
 
 
@@ -172,6 +177,10 @@ PROBLEM = Problem("topic", None, "is required", "set it")
         *((Refusal(condition), "") for condition in ("CAST_INVALID_INPUT", "INVALID_HANDLE.SESSION_CLOSED")),
         (full_disk(), ""),
         (UnresolvedReference("the variable PASSWORD is not set"), ""),
+        (UnresolvedReference("PASSWORD is not on the allow-list", lasting=True), "InvalidOption"),
+        (IllegalArgumentException("subscribe", KAFKA_OPTIONS), "InvalidOption"),
+        (Captured("it ended", IllegalArgumentException("group.id", KAFKA_OPTIONS)), "InvalidOption"),
+        (IllegalArgumentException("java.net.UnknownHostException: lake", "a.B.c(D.scala:1)"), ""),
         (ConnectionError("no broker"), ""),
         (SystemExit(1), ""),
     ],

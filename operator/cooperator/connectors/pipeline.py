@@ -47,6 +47,7 @@ FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 
 _FORMATS = (*FILE_SINKS, "kafka", "rate", "rate-micro-batch", "socket", "console", "noop", "memory", "delta")
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
+_NO_SCHEMA = "Schema must be specified when creating a streaming source"
 _FILES = (*FILE_SINKS, "binaryfile", "delta", "libsvm", "image")
 """Formats whose option ``path`` is a directory; in others it may be anything, such as the name of a table."""
 _PATHS = (
@@ -55,6 +56,8 @@ _PATHS = (
 )
 """Other options that are paths, in lower case."""
 _CHECKPOINT = "checkpointlocation"
+_TOPICS = ("subscribe", "subscribepattern", "assign")
+"""Options of Spark's Kafka source, of which it requires one, in lower case."""
 
 _KAFKA_SERVERS = "kafka.bootstrap.servers"
 _SOURCE, _SINK = "source.options.", "sink.options."
@@ -192,6 +195,24 @@ class PipelineOptions(KafkaOptions):
         return self
 
     @model_validator(mode="after")
+    def _topics(self) -> Self:
+        if self.source_format.lower() != "kafka":
+            return self
+        for number in range(len(self.unit_overrides)):
+            given = [
+                name for name, value in self.of_source(number).items() if name.lower() in _TOPICS and value
+            ]
+            if len(given) != 1:
+                found = f"names topics by {' and '.join(sorted(given))}" if given else "names no topic"
+                remedy = f"set {_SOURCE}subscribe, or {_SOURCE}subscribePattern, or {_SOURCE}assign"
+                raise refuse(
+                    found,
+                    f"{remedy}, for each unit",
+                    "units" if self.unit_overrides[number] else f"{_SOURCE}subscribe",
+                )
+        return self
+
+    @model_validator(mode="after")
     def _directories(self) -> Self:
         paths = [self.of_sink(number).get("path", "") for number in range(len(self.unit_overrides))]
         if self.sink_format.lower() not in FILE_SINKS:
@@ -273,6 +294,10 @@ class Pipeline(SparkConnector[PipelineOptions]):
                 for name, value in formats.items()
                 if _NOT_FOUND in str(error) and f" {value}." in str(error)
             ]
+            if _NO_SCHEMA in str(error):
+                problem = f"is required by the format {options.source_format}"
+                remedy = "write the columns as DDL, such as id LONG, name STRING"
+                unknown.append(Problem("source.schema", options.source_schema or None, problem, remedy))
             if not unknown:
                 raise
             raise OptionError(unknown) from error

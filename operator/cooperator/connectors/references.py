@@ -34,7 +34,14 @@ _SECRET_OF_WORKER: Final = "sasl.password"
 
 
 class UnresolvedReference(ValueError):
-    """A reference cannot be resolved here; the message names it and the remedy."""
+    """A reference cannot be resolved here; the message names it and the remedy.
+
+    ``lasting``: no event resolves it without a change of the Connector or its Worker.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        super().__init__(message)
+        self.lasting = lasting
 
 
 def contains_reference(value: str) -> bool:
@@ -106,7 +113,8 @@ class Resolver:
             names
         )
         known = (*(f"worker.{name}" for name in names), "env:", "file:")
-        raise UnresolvedReference(f"{where} is not a reference; {hinted(reference, known, remedy)}")
+        problem = f"{where} is not a reference; {hinted(reference, known, remedy)}"
+        raise UnresolvedReference(problem, lasting=True)
 
     def _security(self, name: str) -> str:
         """Returns the setting; empty if it is not set."""
@@ -118,7 +126,7 @@ class Resolver:
     def _variable(self, where: str, name: str) -> str:
         if name not in self.allowed:
             raise UnresolvedReference(
-                f"{where}: {name} is not on this Worker's allow-list; add it to spec.envAllowed"
+                f"{where}: {name} is not on this Worker's allow-list; add it to spec.envAllowed", lasting=True
             )
         if name not in self.environment:
             raise UnresolvedReference(
@@ -169,7 +177,7 @@ def _from_file(where: str, rest: str, allowed: Sequence[str]) -> str:
     path, key = _path_and_key(rest)
     try:
         if not path.startswith("/") or not is_below(path, allowed):
-            raise UnresolvedReference(_not_allowed(where, path))
+            raise UnresolvedReference(_not_allowed(where, path), lasting=True)
         # Open the path that was checked, since links may have changed since.
         text = Path(os.path.realpath(path)).read_text()
     except UnresolvedReference:

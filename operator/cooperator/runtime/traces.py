@@ -26,6 +26,11 @@ _REFUSED_QUERY: Final = (
 table that is not there) are not among them: they may pass."""
 
 
+_CHECK_OF_OPTIONS: Final = "KafkaSourceProvider.validate"
+"""Methods that look at options only. Other errors of this class may have causes that pass, such as an unknown
+host."""
+
+
 class TaskFailed(Exception):
     """The failure of a job. The message is the whole report, without secrets.
 
@@ -64,7 +69,18 @@ def lasting_reason(error: BaseException) -> str:
         return error.reason
     if isinstance(error, OptionError):
         return "" if error.passing else INVALID_OPTION
+    if isinstance(error, UnresolvedReference):
+        return INVALID_OPTION if error.lasting else ""
+    if any(map(_is_of_options, _chain(error))):
+        return INVALID_OPTION
     return INVALID_QUERY if any(map(_is_of_query, _chain(error))) else ""
+
+
+def _is_of_options(error: BaseException) -> bool:
+    """Whether Spark's Kafka source or sink refused its options before it asked Kafka for anything."""
+    trace = getattr(error, "_stackTrace", None)
+    is_refused = type(error).__name__ == "IllegalArgumentException"
+    return is_refused and isinstance(trace, str) and _CHECK_OF_OPTIONS in trace
 
 
 def _is_of_query(error: BaseException) -> bool:
