@@ -1,14 +1,26 @@
-"""Records of a later release: readers skip unknown fields, and replace unknown values by safe ones."""
+"""Records, files and notes of a later release: unknown fields are skipped, unknown values are made safe."""
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from cooperator.connectors.exactly_once import Marker
+from cooperator.connectors.units import layout_file, read_layout, settle_layout
+from cooperator.controller.manifests.pins import PINNED, Pin, pin_of, upgrade_available
+from cooperator.controller.manifests.pods import Defaults, image, pod_manifest
+from cooperator.crd import ConditionStatus
+from cooperator.crd.conditions import stored_conditions
+from cooperator.host.kept import kept_of_connector, kept_of_worker
+from cooperator.host.progress import Reported, reported
+from cooperator.local.layout import Cluster, StateDir, read_cluster
+from cooperator.local.members import INCARNATION, ProcessIncarnation, read_incarnation
 from cooperator.model import (
     Fencing,
     HoldReason,
@@ -21,6 +33,7 @@ from cooperator.model import (
     Warmth,
 )
 from cooperator.planner.plan import Why, reason_of
+from cooperator.terminal.tables import task_words
 from cooperator.wire import (
     AgentReport,
     ConfigFold,
@@ -45,6 +58,7 @@ from cooperator.wire import (
 from cooperator.wire.fields import SAFE
 from cooperator.wire.leader import _decompress
 from cooperator.wire.metadata import _MAGIC
+from tests.controller.workers import worker
 from tests.wire.strategies import ASSIGNMENTS, MEMORIES, METADATA, OWNERS, POLICIES, STATUSES
 
 FUTURE = "FromALaterRelease"
@@ -201,3 +215,106 @@ def test_every_enumeration_that_is_written_has_a_safe_value() -> None:
             hints = get_type_hints(kind)
             open_kinds += [hints[each.name] for each in fields(kind)]
     assert written == SAFE.keys()
+
+
+def with_newer(value: Any) -> Any:
+    """JSON with more fields in each object."""
+    if isinstance(value, dict):
+        return {
+            **{name: with_newer(part) for name, part in value.items()},
+            "newer": {"deep": [1]},
+            "newest": 3,
+        }
+    return [with_newer(part) for part in value] if isinstance(value, list) else value
+
+
+def test_a_layout_with_more_fields_is_the_same_and_is_not_rewritten(tmp_path: Path) -> None:
+    fixed, units = {"path": "/out", "format": "json"}, ("a-0", "a-1")
+    written = settle_layout(tmp_path, "lake", "g", fixed, units)
+    file = layout_file(tmp_path, "lake")
+    assert isinstance(file, Path)
+    later_text = json.dumps(with_newer(json.loads(file.read_text())))
+    file.write_text(later_text)
+    read = read_layout(tmp_path, "lake")
+    assert read is not None
+    assert (read.first, read.group_id) == (written.first, written.group_id)
+    assert {**read.fixed, **fixed} == read.fixed
+    settle_layout(tmp_path, "lake", "g", fixed, ("a-0", "a-1", "a-2"))
+    assert file.read_text() == later_text
+
+
+@given(st.builds(Marker, st.text(), st.text(), st.integers(-1, 2**40), st.text(), st.text()))
+def test_a_marker_with_more_fields_is_the_same(marker: Marker) -> None:
+    assert Marker.decode(json.dumps(with_newer(json.loads(marker.encode()))).encode()) == marker
+
+
+@pytest.mark.parametrize("spec", ["{}", "{runtime: connect}"])
+def test_a_template_that_nobody_knows_makes_pods_all_the_same(spec: str) -> None:
+    pin = Pin(99, "registry.example/cooperator:9.0", ("", ""))
+    body = {"metadata": {"annotations": {PINNED: json.dumps(with_newer(json.loads(pin.text())))}}}
+    ours = Defaults("registry.example/cooperator:1.0", "kafka:9092")
+    found = pin_of(worker(spec), body, ours)
+    assert found == pin, "the members that a later operator has made stay"
+    assert image(worker(spec), found.defaults(ours))
+    if "connect" not in spec:
+        assert pod_manifest(worker(spec), found.defaults(ours), "lake-0", "r1")
+    assert upgrade_available(worker(spec), found, ours).status is ConditionStatus.TRUE
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda part: st.lists(part, max_size=2) | st.dictionaries(st.text(max_size=5), part, max_size=2),
+    max_leaves=4,
+)
+REPORT = (
+    "rows_in",
+    "rows_out",
+    "rows_per_s",
+    "lag",
+    "units",
+    "tasks",
+    "trouble",
+    "note",
+    "last_error",
+    "newer",
+)
+
+
+@given(st.dictionaries(st.sampled_from(REPORT), ANYTHING), st.sampled_from(["RUNNING", "PAUSED", FUTURE]))
+def test_a_report_of_progress_of_any_form_has_figures_or_none(report: dict[str, Any], state: str) -> None:
+    task = {"state": state, "progress": json.dumps(report), "trace": "", "at_ms": 1, "name": "a-0"}
+    told = reported(task, 1)
+    assert isinstance(told.lag, int | None)
+    assert isinstance(told.rows_per_second, int | None)
+    assert isinstance(task_words(task, 1), str)
+
+
+def test_a_report_of_progress_with_more_fields_is_the_same() -> None:
+    report = {"rows_in": 9, "rows_per_s": 2.0, "lag": 3, "trouble": "waits", "units": {"a-0": {"batch": 1}}}
+    task = {"state": "RUNNING", "trace": "", "at_ms": 1}
+    plain, more = (
+        reported({**task, "progress": json.dumps(each)}, 1) for each in (report, with_newer(report))
+    )
+    assert isinstance(more, Reported)
+    assert replace(more, short="") == replace(plain, short="")
+
+
+def test_a_stored_status_of_a_later_release_is_kept_as_far_as_it_is_known() -> None:
+    now = {"members": [{"identity": "lake-0", "phase": "Pending", "incarnation": "i"}], "taskSummary": "?"}
+    member = {"identity": "lake-0", "phase": FUTURE, "incarnation": "i", "tasks": 2}
+    before = with_newer({"tasks": {"desired": 6}, "members": [member, {"name": "in place of identity"}]})
+    assert kept_of_worker(now, before, 1)["members"][0]["phase"] == FUTURE
+    assert kept_of_worker(now, {"tasks": 6}, 1) == now
+    assert kept_of_connector({"state": "Unknown"}, {"tasks": [6]}) == {"state": "Unknown"}
+    known = {"type": "Ready", "status": "True", "reason": "a", "lastTransitionTime": "t"}
+    found = stored_conditions({"status": {"conditions": [with_newer(known), {**known, "status": FUTURE}]}})
+    assert [each.type for each in found] == ["Ready"]
+
+
+def test_files_of_a_later_local_host_are_read(tmp_path: Path) -> None:
+    process = ProcessIncarnation(identity="lake-0", incarnation="i", revision="r", started_ms=1, past=("h",))
+    (tmp_path / INCARNATION).write_text(json.dumps(with_newer(asdict(process))))
+    assert read_incarnation(tmp_path) == process
+    state = StateDir(tmp_path)
+    state.cluster.write_text(json.dumps(with_newer({"id": "c", "bootstrap_servers": "b:1"})))
+    assert read_cluster(state) == Cluster("c", "b:1")

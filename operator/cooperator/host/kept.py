@@ -19,9 +19,9 @@ def kept_of_worker(now: Status, before: Status, replicas: int) -> dict[str, Any]
 
     A member that still has its incarnation keeps its phase. ``replicas``: the desired number.
     """
-    if "tasks" not in before:
+    if not isinstance(before.get("tasks"), Mapping):
         return dict(now)
-    known = {each["identity"]: each for each in before.get("members", ())}
+    known = {each.get("identity"): each for each in before.get("members", ())}
     members = [_kept_member(each, known.get(each["identity"], {})) for each in now.get("members", ())]
     ready = sum(each["phase"] == "Running" for each in members)
     more = {"members": members, "readyReplicas": ready, "memberSummary": ratio(ready, replicas)}
@@ -30,7 +30,8 @@ def kept_of_worker(now: Status, before: Status, replicas: int) -> dict[str, Any]
 
 def kept_of_connector(now: Status, before: Status) -> dict[str, Any]:
     """Returns ``now`` with the figures of ``before``, since no leader tells any at present."""
-    if not before.get("tasks", {}).get("desired"):
+    tasks = before.get("tasks")
+    if not isinstance(tasks, Mapping) or not tasks.get("desired"):
         return dict(now)
     return {**now, **_chosen(before, (*_OF_BOTH, *_OF_CONNECTORS))}
 

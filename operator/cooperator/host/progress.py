@@ -1,6 +1,7 @@
 """The progress reports of tasks (``runtime/progress.py``), for statuses and tables. Pure."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,10 @@ from cooperator.model.status import RATE_VALID_MS
 from cooperator.model.trace import error_of
 
 _SHORT: Final = 2_000
+_MOST: Final = 2**53
+"""Larger numbers are no figures: JSON's readers, and the API server, do not keep them."""
+_TEXTS: Final = ("trouble", "note")
+_NUMBERS: Final = ("lag", "rows_in", "rows_out", "rows_per_s", "tasks", "failures", "more_units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +44,17 @@ def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
     """
     report = report_of(task)
     lag, rows_per_s = report.get("lag"), report.get("rows_per_s")
-    if task.get("state") != TaskState.RUNNING.value or not isinstance(rows_per_s, int | float):
+    if task.get("state") != TaskState.RUNNING.value:
         rows_per_s = None
     is_expired = bool(rows_per_s) and now_ms > (task.get("at_ms") or 0) + RATE_VALID_MS
     last = report.get("last_error")
     error = error_of(task.get("trace", ""))
     short = task.get("progress", "")
     if len(short) > _SHORT:
-        short = json.dumps({name: value for name, value in report.items() if name != "units"})
+        names = (*_NUMBERS, *_TEXTS, "last_error")
+        short = json.dumps({name: value for name, value in report.items() if name in names})
     return Reported(
-        lag=max(0, int(lag)) if isinstance(lag, int) else None,
+        lag=max(0, int(lag)) if lag is not None else None,
         rows_per_second=None if rows_per_s is None or is_expired else round(rows_per_s),
         last_error=error or (str(last.get("text", "")) if isinstance(last, Mapping) else ""),
         short=short,
@@ -58,12 +64,23 @@ def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
 
 
 def report_of(task: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The progress of a task, empty if it reports none."""
+    """The progress of a task, empty if it reports none; without figures and texts that are none."""
     try:
         report = json.loads(task.get("progress") or "{}")
     except (ValueError, RecursionError):
         return {}
-    return report if isinstance(report, dict) else {}
+    if not isinstance(report, dict):
+        return {}
+    return {name: value for name, value in report.items() if _is_readable(name, value)}
+
+
+def _is_readable(name: str, value: Any) -> bool:
+    if name in _NUMBERS:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and math.isfinite(value) and abs(value) < _MOST
+    if name == "units":
+        return isinstance(value, Mapping) or (isinstance(value, int) and abs(value) < _MOST)
+    return name not in _TEXTS or isinstance(value, str)
 
 
 def total(values: Iterable[int | None]) -> int | None:

@@ -38,6 +38,12 @@ _SETTINGS: Final = "worker.properties"
 _LOGS: Final = "/tmp/logs"
 PATIENCE_S: Final = 10
 
+
+def image(render_version: int) -> str:
+    """Returns the default image; the newest known one for a version that a later operator has pinned."""
+    return IMAGES.get(render_version, IMAGES[max(IMAGES)])
+
+
 _PRE_STOP: Final = """\
 command -v bash > /dev/null || exec sleep PATIENCE
 exec bash -c '

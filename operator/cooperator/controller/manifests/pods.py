@@ -48,7 +48,7 @@ class Defaults:
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
-    ours = connect_pods.IMAGES[defaults.render_version] if worker.spec.is_stock else defaults.image
+    ours = connect_pods.image(defaults.render_version) if worker.spec.is_stock else defaults.image
     chosen = worker.spec.image or ours
     if worker.spec.version is None:
         return chosen
