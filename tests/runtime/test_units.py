@@ -1,12 +1,33 @@
 """An instance writes task configurations, and the values that may never change, beside the checkpoints."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from cooperator.connectors import find
+from cooperator.connectors.offset_operations import Subject, alter, listed, reset
 from cooperator.connectors.options import OptionError, parse
-from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
+from cooperator.connectors.references import Resolver
+from cooperator.connectors.topics import GroupCluster
+from cooperator.connectors.units import (
+    Owner,
+    checkpoint,
+    fixed_values,
+    read_layout,
+    settle_layout,
+    task_configs,
+)
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import INSTANCE, TaskId
+from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime.inline import InlineRuntime
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
 
 NOOP = find("noop")
 
@@ -43,26 +64,88 @@ def test_names_cannot_leave_the_checkpoints_directory(tmp_path: Path) -> None:
             checkpoint(tmp_path, "c", name)
 
 
+LAKE = Owner("lake", "cluster-1")
+
+
 def test_the_layout_is_written_once_and_keeps_the_first_units(tmp_path: Path) -> None:
     assert read_layout(tmp_path, "c") is None
-    settle_layout(tmp_path, "c", "lake", {"path": "/a"}, ["u-0"])
-    settle_layout(tmp_path, "c", "lake", {"path": "/a"}, ["u-0", "u-1"])
+    settle_layout(tmp_path, "c", LAKE, {"path": "/a"}, ["u-0"])
+    settle_layout(tmp_path, "c", LAKE, {"path": "/a"}, ["u-0", "u-1"])
     layout = read_layout(tmp_path, "c")
     assert layout is not None
     assert (layout.fixed, layout.first) == ({"path": "/a"}, frozenset({"u-0"}))
     with pytest.raises(OptionError, match="'path' = '/b': is fixed: it was '/a'"):
-        settle_layout(tmp_path, "c", "lake", {"path": "/b"}, ["u-0"])
+        settle_layout(tmp_path, "c", LAKE, {"path": "/b"}, ["u-0"])
 
 
-def test_checkpoints_of_another_group_are_refused_with_the_way_out(tmp_path: Path) -> None:
-    settle_layout(tmp_path, "c", "cooperator-a.lake", {"path": "/a"}, ["u-0"])
-    with pytest.raises(
-        OptionError, match=r"of connector c of the group cooperator-a\.lake already; give the Worker"
-    ):
-        settle_layout(tmp_path, "c", "cooperator-b.lake", {"path": "/a"}, ["u-0"])
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (Owner("cooperator-b.lake", "cluster-1"), r"the group lake in the Kafka cluster cluster-1 already"),
+        (Owner("lake", "cluster-2"), r"of the group lake in the Kafka cluster cluster-2 another spec\."),
+    ],
+)
+def test_checkpoints_of_another_group_are_refused_with_the_way_out(
+    tmp_path: Path, other: Owner, named: str
+) -> None:
+    settle_layout(tmp_path, "c", LAKE, {"path": "/a"}, ["u-0"])
+    with pytest.raises(OptionError, match=named):
+        settle_layout(tmp_path, "c", other, {"path": "/a"}, ["u-0"])
     layout = read_layout(tmp_path, "c")
     assert layout is not None
-    assert layout.group_id == "cooperator-a.lake"
+    assert layout.owner == LAKE
+
+
+def test_an_owner_that_is_not_known_is_not_refused(tmp_path: Path) -> None:
+    settle_layout(tmp_path, "c", LAKE, {}, [])
+    for unknown in (Owner("lake"), Owner("", "cluster-1")):
+        settle_layout(tmp_path, "c", unknown, {}, [])
+
+
+def test_of_groups_that_start_at_the_same_time_one_gets_the_checkpoints(tmp_path: Path) -> None:
+    owners = [Owner(f"g{number}") for number in range(6)]
+    for number in range(20):
+        barrier = threading.Barrier(len(owners))
+
+        def settled(owner: Owner, name: str = f"c{number}", barrier: threading.Barrier = barrier) -> bool:
+            barrier.wait()
+            try:
+                return settle_layout(tmp_path, name, owner, {}, ["u-0"]).owner == owner
+            except OptionError:
+                return False
+
+        with ThreadPoolExecutor(len(owners)) as pool:
+            assert sorted(pool.map(settled, owners)) == [False] * (len(owners) - 1) + [True]
+
+
+@pytest.mark.parametrize("other", [Owner("another", "cluster-1"), Owner("lake", "cluster-2")])
+def test_the_offsets_of_another_group_are_neither_listed_nor_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: Owner
+) -> None:
+    monkeypatch.setattr(GroupCluster, "id", lambda self: other.cluster_id)
+    settle_layout(tmp_path, "c", LAKE, {}, ["u-0"])
+    (tmp_path / "c" / "u-0").mkdir()
+    config = {"path": "/data", "topic": "lines"}
+    resolver = Resolver({}, bootstrap_servers="b:1")
+    theirs = Subject("c", "files-to-kafka", config, other.group_id, tmp_path, resolver)
+    for work in (listed, partial(reset, dry_run=False), partial(alter, wanted=(), dry_run=False)):
+        with pytest.raises(OptionError, match="of the group lake in the Kafka cluster cluster-1 already"):
+            work(theirs)
+    assert (tmp_path / "c" / "u-0").is_dir()
+
+
+@pytest.mark.real
+def test_the_layout_names_the_cluster_of_the_group(
+    settings: RuntimeSettings, heard: Heard, broker: EmbeddedBroker
+) -> None:
+    runtime = InlineRuntime(replace(settings, bootstrap_servers=broker.bootstrap_servers), heard)
+    try:
+        runtime.start(TaskSpec(TaskId("c", INSTANCE), {"connector.class": "noop"}), 1)
+        layout = eventually(lambda: read_layout(Path(settings.checkpoints), "c"))
+    finally:
+        assert runtime.close(10)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    assert layout.owner == Owner("cooperator", admin.list_topics(timeout=10).cluster_id)
 
 
 def test_fixed_values_hold_defaults_and_unresolved_references() -> None:

@@ -14,6 +14,7 @@ from cooperator.connectors import find, postgres
 from cooperator.connectors.base import Cancelled, Connector, RunningUnit, UnitContext
 from cooperator.connectors.options import Options
 from cooperator.connectors.references import Resolver
+from cooperator.connectors.topics import GroupCluster
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import TaskSpec, attempt, jobs
 from cooperator.runtime.attempt import Run
@@ -70,6 +71,7 @@ def starting(
         owner="lake-0/one/1",
         checkpoints=directory,
         resolver=Resolver({}, bootstrap_servers="127.0.0.1:1"),
+        cluster=GroupCluster(Resolver({})),
         session=session,
         lags=lags,
         failures=Failures(),

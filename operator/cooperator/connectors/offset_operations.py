@@ -16,7 +16,8 @@ from cooperator.connectors.offsets.unit_log import unfence
 from cooperator.connectors.options import Options
 from cooperator.connectors.places import Place, directories, remove_tree
 from cooperator.connectors.references import Resolver
-from cooperator.connectors.units import directory, layout_file
+from cooperator.connectors.topics import GroupCluster
+from cooperator.connectors.units import Owner, directory, layout_file, read_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,19 @@ def _carry_out(
 
 
 def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
-    """Returns the connector's options and source; raises ``OptionError`` when it cannot run."""
+    """Returns the connector's options and source.
+
+    Raises ``OptionError`` when it cannot run, or when the checkpoints are another group's.
+    """
     connector = find(subject.class_name)
     source = connector.offsets()
     if source is None:
         raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} do not support offsets")
     config = {**subject.config, "connector.class": subject.class_name}
     options, _, _ = allowed_options(connector.options, config, subject.resolver)
+    if (layout := read_layout(subject.checkpoints, subject.name)) is not None:
+        owner = Owner(subject.group_id, GroupCluster(subject.resolver).id_if_known())
+        layout.check_owner(subject.checkpoints, subject.name, owner)
     return options, source
 
 

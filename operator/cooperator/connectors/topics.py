@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cooperator.connectors.access import KafkaOptions, of_librdkafka
+from cooperator.connectors.options import resolved_options
+from cooperator.connectors.references import Resolver
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +62,33 @@ def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
         raise
 
 
-def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[str, int]:
+class GroupCluster:
+    """The Kafka cluster of a Worker's group. Its id is asked for once."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._id = ""
+
+    def id(self) -> str:
+        """Returns the cluster's id; empty if no brokers are known. Raises ``KafkaUnavailable``."""
+        if not self._id and self._resolver.bootstrap_servers:
+            config = {"connector.class": "cluster"}
+            options, _, _ = resolved_options(KafkaOptions, config, self._resolver)
+            with reaching(options), _asking(client_config(options)) as admin:
+                self._id = admin.describe_cluster(request_timeout=_TIMEOUT_S).result().cluster_id or ""
+        return self._id
+
+    def id_if_known(self) -> str:
+        """Like ``id``; empty if no broker answers. For checks that an outage must not turn into a failure."""
+        try:
+            return self.id()
+        except KafkaUnavailable:
+            return ""
+
+
+def partition_counts(
+    client: Mapping[str, Any], topics: Iterable[str], timeout_s: float = _TIMEOUT_S
+) -> dict[str, int]:
     """Returns each topic's number of partitions; 0: it does not exist. The request does not create it."""
 
     def count(future: Any) -> int:
@@ -72,7 +100,7 @@ def partition_counts(client: Mapping[str, Any], topics: Iterable[str]) -> dict[s
             raise
 
     with _asking(client) as admin:
-        futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=_TIMEOUT_S)
+        futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
         return {topic: count(future) for topic, future in futures.items()}
 
 

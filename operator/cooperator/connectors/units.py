@@ -19,26 +19,44 @@ from cooperator.connectors.options import (
     parse,
     with_defaults,
 )
-from cooperator.connectors.places import Place, put
+from cooperator.connectors.places import Place, create
 from cooperator.connectors.references import contains_reference
 
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose checkpoints these are: a group, and the id of its Kafka cluster; empty where it is not known."""
+
+    group_id: str
+    cluster_id: str = ""
+
+    def __str__(self) -> str:
+        return f"the group {self.group_id}" + (
+            f" in the Kafka cluster {self.cluster_id}" if self.cluster_id else ""
+        )
+
+    def may_be(self, other: "Owner") -> bool:
+        return all(
+            "" in pair or len(set(pair)) == 1
+            for pair in ((self.group_id, other.group_id), (self.cluster_id, other.cluster_id))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """``fixed`` maps options to values, as text. ``first`` holds the initial units. ``group_id`` is that of
-    the Worker whose checkpoints these are; empty if it is not known."""
+    """``fixed`` maps options to values, as text. ``first`` holds the initial units."""
 
     fixed: Mapping[str, str]
     first: frozenset[str]
-    group_id: str = ""
+    owner: Owner = Owner("")
 
-    def check_group(self, checkpoints: Place, connector: str, group_id: str) -> None:
+    def check_owner(self, checkpoints: Place, connector: str, owner: Owner) -> None:
         """Raises ``OptionError`` when the checkpoints belong to another group's connector."""
-        if self.group_id not in ("", group_id):
-            problem = f"has checkpoints of connector {connector} of the group {self.group_id} already"
-            remedy = f"give the Worker of {group_id} another spec.checkpointLocation, or rename the Connector"
+        if not self.owner.may_be(owner):
+            problem = f"has checkpoints of connector {connector} of {self.owner} already"
+            remedy = f"give the Worker of {owner} another spec.checkpointLocation, or rename the Connector"
             raise OptionError([Problem("spec.checkpointLocation", str(checkpoints), problem, remedy)])
 
 
@@ -111,24 +129,30 @@ def read_layout(checkpoints: Place, connector: str) -> Layout | None:
         content = json.loads(layout_file(checkpoints, connector).read_text())
     except FileNotFoundError:
         return None
-    return Layout(dict(content["fixed"]), frozenset(content["first"]), content.get("group_id", ""))
+    owner = Owner(content.get("group_id", ""), content.get("cluster_id", ""))
+    return Layout(dict(content["fixed"]), frozenset(content["first"]), owner)
 
 
 def settle_layout(
-    checkpoints: Place, connector: str, group_id: str, fixed: Mapping[str, str], units: Sequence[str]
+    checkpoints: Place, connector: str, owner: Owner, fixed: Mapping[str, str], units: Sequence[str]
 ) -> Layout:
-    """Returns the connector's layout, and writes it if there is none.
+    """Returns the connector's layout, and creates it if there is none: of concurrent calls one succeeds.
 
     Raises ``OptionError`` when a fixed option has changed, or the layout is another group's.
     """
     layout = read_layout(checkpoints, connector)
     if layout is None:
-        layout = Layout(fixed, frozenset(units), group_id)
-        content = json.dumps({"group_id": group_id, "fixed": dict(fixed), "first": sorted(units)})
-        put(layout_file(checkpoints, connector), content.encode())
-        # Another group may have written the layout first.
-        layout = read_layout(checkpoints, connector) or layout
-    layout.check_group(checkpoints, connector, group_id)
+        layout = Layout(fixed, frozenset(units), owner)
+        content = {
+            "group_id": owner.group_id,
+            "cluster_id": owner.cluster_id,
+            "fixed": dict(fixed),
+            "first": sorted(units),
+        }
+        if not create(layout_file(checkpoints, connector), json.dumps(content).encode()):
+            # Another group, or another instance of this connector, was first. None: it was reset since.
+            layout = read_layout(checkpoints, connector) or layout
+    layout.check_owner(checkpoints, connector, owner)
     remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"
     changed = [
         Problem(

@@ -120,7 +120,8 @@ def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connecto
         raise ClusterError(f"connector {name}: there is no Worker {connector.spec.worker_ref.name!r}")
     ours = directory.worker(namespace, worker.metadata.name).checkpoints
     files = tuple(worker.spec.allowed_file_references)
-    resolver = Resolver(os.environ, frozenset(os.environ), files, ask_host(directory)["bootstrap_servers"])
+    servers = worker.spec.bootstrap_servers or ask_host(directory)["bootstrap_servers"]
+    resolver = Resolver(os.environ, frozenset(os.environ), files, servers)
     conf = replace(resolver, allowed_files=("/",)).resolve(worker.spec.spark.conf).config
     subject = Subject(
         name=name,

@@ -13,6 +13,7 @@ from cooperator.connectors.base import Connector
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import Place, place_of
 from cooperator.connectors.server import Server
+from cooperator.connectors.topics import GroupCluster
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.attempt import Attempt, Run
@@ -53,6 +54,8 @@ class Engine:
         self._newest: dict[TaskId, int] = {}
         self._closed = False
         self._place: Place | None = None
+        self._resolver = settings.resolver()
+        self._cluster = GroupCluster(self._resolver)
 
     def warm_up(self) -> bool:
         return False
@@ -141,7 +144,8 @@ class Engine:
             group_id=settings.group_id,
             owner=f"{settings.member}/{settings.incarnation}/{attempt}",
             checkpoints=self._checkpoints(),
-            resolver=settings.resolver(),
+            resolver=self._resolver,
+            cluster=self._cluster,
             session=self._session,
             lags=self._lags,
             failures=self._failures,

@@ -14,7 +14,15 @@ from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.places import Place
 from cooperator.connectors.references import Resolver
 from cooperator.connectors.server import Server
-from cooperator.connectors.units import checkpoint, fixed_values, read_layout, settle_layout, task_configs
+from cooperator.connectors.topics import GroupCluster
+from cooperator.connectors.units import (
+    Owner,
+    checkpoint,
+    fixed_values,
+    read_layout,
+    settle_layout,
+    task_configs,
+)
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.attempt import Run
@@ -39,10 +47,10 @@ _RETRY_MAX_S = 15.0
 class Work:
     """The input of a job.
 
-    ``owner`` names the attempt. ``session`` returns the Spark session, or raises ``Cancelled`` when its event
-    is set first. ``committed`` holds the connector's task configurations so far. ``epoch`` is that of the
-    assignment that gave the task. ``lags`` measures the lag of tasks. ``failures`` holds those of earlier
-    attempts.
+    ``cluster`` is that of the group. ``owner`` names the attempt. ``session`` returns the Spark session, or
+    raises ``Cancelled`` when its event is set first. ``committed`` holds the connector's task configurations
+    so far. ``epoch`` is that of the assignment that gave the task. ``lags`` measures the lag of tasks.
+    ``failures`` holds those of earlier attempts.
     """
 
     task: TaskId
@@ -52,6 +60,7 @@ class Work:
     owner: str
     checkpoints: Place
     resolver: Resolver
+    cluster: GroupCluster
     session: "Callable[[threading.Event], SparkSession]"
     lags: LagPool
     failures: Failures
@@ -73,7 +82,8 @@ def run_task(work: Work, run: Run) -> None:
     try:
         layout = read_layout(work.checkpoints, work.task.connector)
         if layout is not None:
-            layout.check_group(work.checkpoints, work.task.connector, work.group_id)
+            owner = Owner(work.group_id, work.cluster.id_if_known())
+            layout.check_owner(work.checkpoints, work.task.connector, owner)
         for name in options.task_units:
             context = UnitContext(
                 group_id=work.group_id,
@@ -264,7 +274,8 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             if not known:
                 wait_s = min(wait_s, _RETRY_S)
             fixed = fixed_values(options, written)
-            settle_layout(work.checkpoints, work.task.connector, work.group_id, fixed, known)
+            owner = Owner(work.group_id, work.cluster.id())
+            settle_layout(work.checkpoints, work.task.connector, owner, fixed, known)
         except Exception as error:
             if isinstance(error, OptionError) or lasting_reason(error):
                 raise
