@@ -248,7 +248,7 @@ def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> N
     assert "at somewhere" not in made["Stalled"].message
 
 
-@pytest.mark.parametrize("reason", ["InvalidOption", "InvalidQuery"])
+@pytest.mark.parametrize("reason", ["InvalidOption", "InvalidQuery", "TopicMisconfigured"])
 def test_what_cannot_pass_stalls_under_its_own_reason(reason: str) -> None:
     failed = task(0, "FAILED", reason=reason, trace="option 'topic': is required")
     made = connector_summary(connector(), task(-1, "RUNNING"), failed)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import Marker, Replaced, Row, UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
-from cooperator.connectors.topics import TopicMisconfigured, ensure_topic
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, grow_topic
 from cooperator.crd import Worker, parse
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
@@ -217,6 +217,16 @@ def test_an_instance_reports_an_unreachable_broker_within_seconds(
 
 
 @pytest.mark.real
+def test_too_few_partitions_of_the_markers_are_an_error_at_once(unit: Unit, unique: str) -> None:
+    ensure_topic(unit.client, f"{unique}-batches", 1, -1, {"cleanup.policy": "compact"})
+    with pytest.raises(
+        TopicMisconfigured, match=rf"-batches has 1 partitions, .* --topic {unique}-batches --partitions 8\)"
+    ):
+        unit.writer("first").claim()
+    grow_topic(unit.client, f"{unique}-batches", 8)
+    unit.writer("first").claim()
+
+
 def test_markers_that_would_expire_are_refused_with_the_remedy(unit: Unit, unique: str) -> None:
     ensure_topic(unit.client, f"{unique}-batches", 8, -1, {"cleanup.policy": "delete"})
     with pytest.raises(

@@ -31,7 +31,7 @@ from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Marker, Record, Row, TransactionAborted
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.references import own_topics
-from cooperator.connectors.topics import ensure_topic
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
 
 log = logging.getLogger(__name__)
 
@@ -129,10 +129,28 @@ class KafkaLogs:
             },
             logger=log,
         )
-        name, count = self._markers.topic, MARKER_PARTITIONS
-        self._patience.until_done(lambda s: ensure_topic(self._client, name, count, -1, MARKER_CONFIG, s))
+        self._ensure_markers()
         self._patience.until_done(producer.init_transactions)
         return KafkaLog(producer, self._topic, self._markers, self._key, self._patience)
+
+    def _ensure_markers(self) -> None:
+        """Creates the topic of markers unless it exists. Raises TopicMisconfigured if it cannot serve."""
+        name, wanted = self._markers.topic, MARKER_PARTITIONS
+        self._patience.until_done(lambda s: ensure_topic(self._client, name, wanted, -1, MARKER_CONFIG, s))
+
+        def count(timeout_s: float) -> int:
+            found = partition_counts(self._client, [name], timeout_s)[name]
+            if found == 0:  # It was created just now.
+                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            return found
+
+        found = self._patience.until_done(count)
+        if found < wanted:
+            # A marker would wait for its partition without end.
+            raise TopicMisconfigured(
+                f"topic {name} has {found} partitions, and the markers of batches need {wanted}: add some "
+                f"(kafka-topics --alter --topic {name} --partitions {wanted}), then restart the connector"
+            )
 
     def marker(self) -> Marker | None:
         admin = AdminClient(self._client, logger=log)

@@ -15,7 +15,8 @@ HUNG: Final = "Hung"
 """Reason of a STOPPING task that exceeds its time, and type of the condition that reports it."""
 INVALID_OPTION: Final = "InvalidOption"
 INVALID_QUERY: Final = "InvalidQuery"
-LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY})
+TOPIC_MISCONFIGURED: Final = "TopicMisconfigured"
+LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY, TOPIC_MISCONFIGURED})
 """Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
 UNEXPECTED_MEMBER: Final = "UnexpectedMember"
 """Type of the condition that names members of the group that the host does not expect."""

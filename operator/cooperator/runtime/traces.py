@@ -10,7 +10,8 @@ from cooperator.connectors.options import OptionError
 from cooperator.connectors.output_owner import OutputTaken
 from cooperator.connectors.places import NoPlace
 from cooperator.connectors.references import UnresolvedReference
-from cooperator.model.status import INVALID_OPTION, INVALID_QUERY
+from cooperator.connectors.topics import TopicMisconfigured
+from cooperator.model.status import INVALID_OPTION, INVALID_QUERY, TOPIC_MISCONFIGURED
 from cooperator.model.trace import java_root, trimmed, with_error
 
 _TRACE_LIMIT: Final = 8_000  # characters: traces travel in status records
@@ -44,6 +45,7 @@ class TaskFailed(Exception):
 
 _SAID_IN_FULL: Final = (
     *(OptionError, UnresolvedReference, TaskFailed, ArtifactError, NoPlace, OutputTaken, CheckpointBehind),
+    TopicMisconfigured,
 )
 """Errors whose message is meant for users, and says what to do."""
 
@@ -73,6 +75,8 @@ def lasting_reason(error: BaseException) -> str:
         return INVALID_OPTION if error.lasting else ""
     if any(map(_is_of_options, _chain(error))):
         return INVALID_OPTION
+    if isinstance(error, TopicMisconfigured):
+        return TOPIC_MISCONFIGURED
     return INVALID_QUERY if any(map(_is_of_query, _chain(error))) else ""
 
 
