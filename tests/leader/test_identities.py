@@ -2,11 +2,13 @@
 incarnation of another.
 """
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from cooperator.leader.identities import tell_apart
+from cooperator.leader.state import LeaderSettings
 from cooperator.model import Fencing, Member, Memory, Policy, TaskId
 from cooperator.planner import Why
 from cooperator.planner.view import Facts
@@ -15,13 +17,16 @@ from tests.harness.fake_group import FakeGroup, FakeMember, tasks
 POLICY = Policy(scheduled_rebalance_max_delay_ms=20_000, fencing=Fencing.BEST_EFFORT)
 COUNT = 6
 ALL = tasks("a", -1, *range(COUNT))
+AWAITED_MS = LeaderSettings("http://leader/").awaited_ms
 
 
 class Fleet:
     """Stock workers without a host that knows them; ``client_ids``: of each worker in turn."""
 
-    def __init__(self, *client_ids: str, localhost: bool = False) -> None:
-        self.group = FakeGroup(POLICY)
+    def __init__(
+        self, *client_ids: str, localhost: bool = False, fencing: Fencing = Fencing.BEST_EFFORT
+    ) -> None:
+        self.group = FakeGroup(replace(POLICY, fencing=fencing))
         self._client_ids = client_ids
         self._localhost = localhost
         self.revoked: list[tuple[str, TaskId, Why]] = []
@@ -100,8 +105,10 @@ class Fleet:
         return max(loads) - min(loads) <= 1
 
 
-def fleet(count: int, *client_ids: str, localhost: bool = False) -> Fleet:
-    made = Fleet(*client_ids, localhost=localhost)
+def fleet(
+    count: int, *client_ids: str, localhost: bool = False, fencing: Fencing = Fencing.BEST_EFFORT
+) -> Fleet:
+    made = Fleet(*client_ids, localhost=localhost, fencing=fencing)
     for number in range(1, count):
         made.start(number)
         made.round()
@@ -155,15 +162,85 @@ def test_they_are_told_apart_after_a_change_of_the_leader_with_one_of_them_away(
 
 
 def test_one_that_is_alone_keeps_its_client_id_and_its_tasks_whatever_its_address() -> None:
+    """Nobody knows yet whether it is the one that was lost, so its tasks wait for that one to rejoin."""
     workers = fleet(1, "mine")
     assert workers.identities == {"mine"}
     workers.group.die("w-0", proven=False)
     workers.round()
     workers.start(7)
     workers.round()
+    assert workers.layout() == {"w-7": set()}
+    workers.group.advance(AWAITED_MS)
     workers.settle()
     assert workers.identities == {"mine"}
     assert workers.layout() == {"w-7": ALL}
+    assert workers.whys() == set()
+
+
+@pytest.mark.parametrize("fencing", Fencing)
+def test_the_wait_for_one_at_a_new_address_begins_with_the_departure(fencing: Fencing) -> None:
+    workers = fleet(1, "mine", fencing=fencing)
+    workers.group.die("w-0", proven=False)
+    workers.round()
+    workers.group.advance(AWAITED_MS)
+    workers.start(7)
+    workers.round()
+    assert workers.layout() == {"w-7": ALL}, "a restart that took longer costs nothing more"
+
+
+def test_a_worker_at_a_new_address_whose_predecessor_has_ended_gets_its_tasks_at_once() -> None:
+    workers = fleet(1, "mine")
+    known = workers.group.machine.state.memory.incarnations["mine"]
+    workers.group.die("w-0", proven=False)
+    workers.group.facts(Facts(ended=frozenset({("mine", known)})))
+    workers.start(7)
+    workers.round()
+    assert workers.layout() == {"w-7": ALL}
+
+
+@pytest.mark.parametrize("changes", ["none", "lead", "lead in mid-round"])
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_another_worker_with_its_client_id_gets_no_task_of_one_that_the_broker_dropped(
+    is_noticed: bool, changes: str
+) -> None:
+    """No round has had both yet. The one that was dropped runs on, and comes back with all that it runs."""
+    workers = fleet(1, "connect-1")
+    dropped = workers.group.die("w-0", proven=False)
+    if is_noticed:
+        workers.round()
+    workers.start(1)
+    workers.round()
+    assert workers.layout() == {"w-1": set()}
+    if changes != "none":
+        workers.take_over(unread=changes != "lead")
+        assert workers.layout() == {"w-1": set()}
+    workers.start(0, dropped)
+    workers.round()
+    assert workers.layout()["w-1"] == set(), "what it gets, the other one stops first"
+    if changes != "none":
+        # The new leader does not know at which address the one was that it waits for.
+        workers.group.advance(AWAITED_MS)
+    workers.settle()
+    assert workers.identities == {"connect-1@w-0:8083", "connect-1@w-1:8083"}
+    assert workers.is_even()
+    assert workers.whys() == {Why.BALANCE}
+
+
+def test_workers_that_return_at_one_new_address_after_another_wait_for_all_before_them() -> None:
+    workers = fleet(1, "mine")
+    workers.group.die("w-0", proven=False)
+    for number in (1, 2, 3):
+        workers.start(number)
+        workers.round()
+        assert workers.layout() == {f"w-{number}": set()}
+        workers.group.die(f"w-{number}", proven=False)
+        workers.round()
+        workers.group.advance(1_000)
+    workers.start(4)
+    workers.round()
+    workers.group.advance(AWAITED_MS)
+    workers.settle()
+    assert workers.layout() == {"w-4": ALL}
 
 
 @pytest.mark.parametrize("first", [0, 1])

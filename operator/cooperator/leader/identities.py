@@ -11,12 +11,17 @@ an earlier incarnation of another one. So, of the stock workers that no host kno
 
 A member keeps its identity for as long as it keeps its member id, and gets it back by its address. An
 identity with ``#`` is only given back to a member that reports tasks of it.
+
+A worker that is known by its client id alone may return at another address: a pod has a new IP. Or another
+worker has the same client id, and the known one is out of the group for a moment. The group cannot tell the
+two cases apart, so tasks that the known one may run are not given to the worker at the new address before a
+worker that is in touch with the broker would have joined again (``relocated``).
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from cooperator.leader.ownership import is_of_pool
 from cooperator.leader.state import LeaderSettings, LeaderState
@@ -35,6 +40,14 @@ class ToldApart:
 
     members: tuple[Member, ...]
     renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+class Relocated(NamedTuple):
+    """A stock worker that is back at another address than ``address``, where none is since ``since_ms``."""
+
+    identity: str
+    address: str
+    since_ms: int
 
 
 def tell_apart(
@@ -97,6 +110,35 @@ def addresses(before: Memory, after: Memory, members: Iterable[Member]) -> dict[
     return known
 
 
+def relocated(
+    members: Iterable[Member],
+    memory: Memory,
+    ended: Container[tuple[str, str]],
+    is_pod: Callable[[str], bool],
+    now_ms: int,
+) -> tuple[Relocated, ...]:
+    """The stock workers that are back at another address.
+
+    The members have identities of their own. Identities whose earlier worker has certainly ended are left
+    out, and so are pods, of which the host knows the order.
+    """
+    missing_ms = {
+        (entry.identity, entry.incarnation): entry.gone_since_ms
+        for entry in memory.unstopped
+        if entry.gone_since_ms is not None
+    }
+    found: list[Relocated] = []
+    for member in members:
+        identity = member.identity
+        last, address = memory.incarnations.get(identity), memory.addresses.get(identity)
+        if member.is_agent or last is None or address is None or is_pod(identity):
+            continue
+        if member.incarnation != last and member.worker_id != address and (identity, last) not in ended:
+            since_ms = min(missing_ms.get((identity, last), now_ms), now_ms)
+            found.append(Relocated(identity, address, since_ms))
+    return tuple(found)
+
+
 class Identities:
     """The identities of one group's members, round by round."""
 
@@ -111,6 +153,7 @@ class Identities:
         if names:
             state.memory = rename(state.memory, names)
             state.awaited = _renamed(state.awaited, names)
+            state.relocated = _renamed(state.relocated, names)
             state.evicted = tuple(
                 replace(member, identity=names.get(member.identity, member.identity))
                 for member in state.evicted
@@ -119,8 +162,23 @@ class Identities:
             self._pending_starts.rename(names)
         serving = {member.identity: member.worker_id for member in told.members if not member.is_agent}
         if serving:
-            state.memory = replace(state.memory, addresses={**state.memory.addresses, **serving})
+            # A known address stays until a round is planned: it shows who is back at another one.
+            state.memory = replace(state.memory, addresses={**serving, **state.memory.addresses})
         return told.members
+
+    def note_relocated(self, members: tuple[Member, ...], now_ms: int) -> None:
+        """Update the state's ``relocated`` for a round of ``members``, whose identities are told."""
+        state = self._state
+        serving = {member.worker_id for member in members}
+        noted = [(identity, seen) for identity, places in state.relocated.items() for seen in places.items()]
+        for each in relocated(members, state.memory, state.facts.ended, self._is_pod, now_ms):
+            noted.append((each.identity, (each.address, each.since_ms + self._settings.awaited_ms)))
+        found: dict[str, dict[str, int]] = {}
+        for identity, (address, until_ms) in noted:
+            # The address of a process is its own: a member at it is the one that was missed.
+            if until_ms > now_ms and address not in serving:
+                found.setdefault(identity, {})[address] = until_ms
+        state.relocated = found
 
     def of_unread(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """``members``, of which only ids are known, with the identities that they may have.

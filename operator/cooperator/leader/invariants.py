@@ -39,7 +39,7 @@ def _lead(state: LeaderState, before: Mark, after: Mark) -> None:
     _require(after.term >= before.term, f"the term fell from {before.term} to {after.term}")
     _require(state.leading or not state.in_round, "a round, and no lead")
     if not state.leading:
-        left = (state.members, state.awaited, state.regroups, state.plan, state.sent)
+        left = (state.members, state.awaited, state.relocated, state.regroups, state.plan, state.sent)
         _require(not any(left), f"something is left of a lead that was lost: {left}")
     _require(set(state.awaited) <= {member.identity for member in state.evicted}, "awaits strangers")
     memory = state.memory

@@ -52,7 +52,7 @@ class Planning:
             weights=weights,
             suspended=suspended,
             unstarted=self._maintenance.starts.never,
-            awaited={i: until for i, until in state.awaited.items() if until > now_ms},
+            awaited=_still_awaited(state, now_ms),
             cause=cause,
             last_completed_generation=state.completed,
             leader_id=state.leader_id,
@@ -65,3 +65,11 @@ class Planning:
         if self._counted is None or self._counted[0] is not connectors:
             self._counted = connectors, self._state.config.task_counts()
         return self._counted[1]
+
+
+def _still_awaited(state: LeaderState, now_ms: int) -> Mapping[str, int]:
+    """Until when (ms) incarnations are awaited that the leader evicted, or that serve at another address."""
+    until_ms = {identity: max(places.values()) for identity, places in state.relocated.items()}
+    for identity, at_ms in state.awaited.items():
+        until_ms[identity] = max(at_ms, until_ms.get(identity, 0))
+    return {identity: at_ms for identity, at_ms in until_ms.items() if at_ms > now_ms}

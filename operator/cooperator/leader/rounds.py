@@ -80,6 +80,7 @@ class Rounds:
         state.leading = state.in_round = False
         state.members = ()
         state.awaited = {}
+        state.relocated = {}
         state.regroups = {}
         state.plan = state.sent = None
         self._requests.clear()
@@ -106,6 +107,7 @@ class Rounds:
             )
             state.is_new = False
         state.memory = state.planned_with = absences.for_round(state.memory, event.generation)
+        self._identities.note_relocated(event.members, now_ms)
         cause = requested or "members changed"
         pending = state.causes.pending(now_ms)
         view = replace(self._planning.view(now_ms, pending or cause), turns_eager=turns)

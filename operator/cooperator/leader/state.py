@@ -87,6 +87,8 @@ class LeaderState:
     * ``orphans``: connectors that outlive their resource, as far as the leader log is known to say so.
     * ``evicted``: members that were removed to take the lead.
     * ``awaited``: identities of evicted members that are not back, and until when (ms) they are awaited.
+    * ``relocated``: identities of stock workers that are back at another address, with each earlier address
+      and until when (ms) a worker at it may come back (see ``identities``).
     * ``has_memory``: whether there was a memory when the lead was taken.
     * ``trouble``: the last failure of a round or a log.
     * ``unwritten``: why a write is due that has failed; empty: none is.
@@ -119,6 +121,7 @@ class LeaderState:
     evicted: tuple[Member, ...] = ()
     has_memory: bool = True
     awaited: dict[str, int] = field(default_factory=dict)
+    relocated: dict[str, dict[str, int]] = field(default_factory=dict)
     regroups: dict[str, Regroup] = field(default_factory=dict)
     plan: Plan | None = None
     trouble: str = ""

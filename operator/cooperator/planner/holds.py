@@ -11,9 +11,9 @@ The end of an incarnation is certain when its host has proof of it, when that in
 (what it does not report it does not run), or when its lease and a margin have passed since it was found
 missing. A stock worker keeps no lease. While there is no member under its identity, its end is uncertain
 until it is proven, or (``Fencing.BEST_EFFORT``) for as long as it is waited for. A member under its identity
-is taken for the same process, started anew or not, unless the leader evicted several incarnations of it, or
-one at another address, and awaits it: one that is in touch with the broker comes back within that time, and
-until then nobody is given what it runs, another incarnation of its identity included.
+is taken for the same process, started anew or not, unless the leader awaits another one: it evicted several
+incarnations of it, or the member is at another address. One that is in touch with the broker comes back
+within that time, and until then nobody is given what it runs, another incarnation of its identity included.
 The deadline is scheduled.rebalance.max.delay.ms after an identity's own departure (KIP-415 has one for the
 whole group); there is none for an identity that will not come back or has used up its budget of returns.
 """
@@ -166,8 +166,14 @@ class _Settling:
             # Two can be owed one task, where reports were older than the memory: it goes to one of them.
             self._owed |= lost
             back = hold is not None or self.memory.incarnations.get(identity) != member.incarnation
-            reason = Reason(Why.RETURNED if back else Why.UNDELIVERED, self.view.cause)
-            self.settled.owed[identity] = dict.fromkeys(sorted(lost), reason)
+            returned = Reason(Why.RETURNED, self.view.cause)
+            reason = returned if back else Reason(Why.UNDELIVERED, self.view.cause)
+            owed = dict.fromkeys(sorted(lost), reason)
+            for entry in () if back else self.memory.unstopped:
+                if entry.identity == identity:
+                    # They waited here for an earlier incarnation of it, which ran them.
+                    owed.update(dict.fromkeys(sorted(lost & entry.tasks), returned))
+            self.settled.owed[identity] = owed
 
     def _absent(self, identity: str, lost: frozenset[TaskId], hold: Hold | None) -> None:
         """The identity is no member: hold what it had, until the wait is over."""

@@ -42,8 +42,9 @@ class View:
     ``suspended``: tasks that may run nowhere now (their configuration is about to change).
     ``unstarted``: tasks that were given to a member and, according to the status log, never started there:
     if that member departs, they are not held for it.
-    ``awaited``: identities with an incarnation that the leader itself evicted when it took the lead and that
-    is not back (another one may be a member), with the time (ms) until which nothing of theirs moves.
+    ``awaited``: identities with an incarnation that is not back (another one may be a member), with the time
+    (ms) until which nothing of theirs moves. The leader itself evicted it when it took the lead, or the
+    member of that identity is at another address.
     ``cause``: id of the event behind the round.
     ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.
     ``turns_eager``: this is the first round under the eager protocol. Stock workers have not stopped what
