@@ -41,6 +41,8 @@ RECORDS = 10
 POINTS = ("begin", "write", "init", "end", "read", "row", "position", "commit", "answer", "wait")
 """Where threads can be interrupted: before each of these."""
 
+FOREIGN = "they have no unit in common"
+
 Thread = Generator[str, None, None]
 
 
@@ -62,6 +64,7 @@ class Rules:
     * ``any_session``: a writer takes whatever producer its process has for its slot.
     * ``bare_sessions``: sessions are told apart by their numbers only.
     * ``reads_to_stable``: readers do not wait for open transactions.
+    * ``ids_by_task``: attempts name their ids by the number of their task.
     * ``may_disturb``: no bug, but one promise less: attempts that come too late may initialise ids.
     """
 
@@ -72,6 +75,7 @@ class Rules:
     any_session: bool = False
     bare_sessions: bool = False
     reads_to_stable: bool = False
+    ids_by_task: bool = False
     may_disturb: bool = False
 
 
@@ -273,9 +277,16 @@ class Threads:
             raise Broken(f"{me.attempt.claim} stopped without a newer attempt: {me.stopped}")
 
     def _check_init(self, me: Running, name: str) -> None:
-        """An attempt that starts, or recovers, after a newer claim disturbs no other one."""
+        """An attempt that starts, or recovers, after a newer claim disturbs no other one.
+
+        None ever disturbs an attempt of other units.
+        """
         if me.late and not self.rules.may_disturb:
             raise Broken(f"{me.attempt.claim} initialises {name}, though a newer claim was there before")
+        mine = set(me.attempt.units)
+        for other in self.attempts:
+            if name in other.attempt.slots.ids and mine.isdisjoint(other.attempt.units):
+                raise Broken(f"{me.attempt.claim} initialises {name} of {other.attempt.claim}: {FOREIGN}")
 
     def _is_replaced(self, me: Running) -> bool:
         """Whether a newer claim on one of its units is written."""

@@ -88,8 +88,12 @@ class History(Threads):
         member = self.choices.below(2)
         number = len(self.attempts) + 1
         claim = Claim.of(epoch, number, f"m-{member}/life-1")
-        prefix = f"w/{CONNECTOR}/{task}" if self.choices.below(2) else f"w/{CONNECTOR}/{task}/{number}"
-        return self._start(Attempt(claim, tuple(units), Slots(prefix, 1 + self.choices.below(3))), member)
+        names = [str(task)] if self.rules.ids_by_task else [unit.unit for unit in units]
+        slots = Slots.of_units("w", CONNECTOR, names, 1 + self.choices.below(3))
+        if self.choices.below(2) == 0:
+            # An id may also be an attempt's own.
+            slots = Slots(f"{slots.prefix}/{number}", slots.count)
+        return self._start(Attempt(claim, tuple(units), slots), member)
 
     def _start(self, attempt: Attempt, member: int) -> Running:
         machine = self.rules.machine(attempt, self.rules.start, self.rules.recovery)

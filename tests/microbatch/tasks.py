@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cooperator.microbatch.batches import Owned, PositionRecord
+from cooperator.microbatch.claims import Slots
 from cooperator.microbatch.ends import EndWatcher
 from cooperator.microbatch.loop import TaskLoop
 from cooperator.microbatch.ranges import Grouping, Limits, Partition
@@ -73,7 +74,8 @@ class Task:
         if not prefix:
             cluster.create(self.positions, cleanup_policy="compact")
         cluster.create(self.output, outputs)
-        target = Target(prefix or f"{name}-id", self.positions, slots, {**cluster.java, **(settings or {})})
+        self.slots = Slots(prefix or f"{name}-id", slots)
+        target = Target(self.slots, self.positions, {**cluster.java, **(settings or {})})
         source = Source(cluster.java, pool=name)
         self.batches = SparkBatches(session, source, transform or copy_to(self.output), target)
         self.ownership: Any = TopicOwnership(cluster, self.positions, self.batches)

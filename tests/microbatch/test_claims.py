@@ -146,3 +146,11 @@ def test_names_that_would_make_keys_ambiguous_are_refused(name: str) -> None:
         ClaimKey(UnitKey(name, "u"), CLAIM).encode()
     with pytest.raises(InvalidName, match="owner = "):
         Claim(Epoch(1, 1), 1, name)
+
+
+def test_attempts_share_transactional_ids_only_if_they_have_the_same_units() -> None:
+    def prefix(*units: str) -> str:
+        return Slots.of_units("lake", "copy", units, 2).prefix
+
+    assert prefix("a-0", "a-1") == prefix("a-1", "a-0") == "lake-units/copy/0dc362cb823a3aab1efa"
+    assert len({prefix("a-0"), prefix("a-1"), prefix("a-0", "a-1"), prefix("a-0-a-1")}) == 4

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.microbatch.ownership import Ownership, Seen, Step
-from tests.microbatch.attempts import Broken, Rules
+from tests.microbatch.attempts import FOREIGN, Broken, Rules
 from tests.microbatch.histories import Chance, Tape, run
 from tests.simulation.seeds import FIXED, FRESH, first_fresh
 
@@ -81,6 +81,7 @@ PLANTED = {
     "writes by a producer of another session": (Rules(any_session=True), ROWS),
     "numbers sessions alike in all attempts": (Rules(bare_sessions=True), ROWS),
     "does not wait for open transactions": (Rules(reads_to_stable=True), ROWS),
+    "names ids by the task": (Rules(ids_by_task=True), FOREIGN),
 }
 
 

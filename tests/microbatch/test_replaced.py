@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cooperator.connectors.exactly_once import Replaced
-from cooperator.microbatch.claims import Claim, Slots, UnitKey
+from cooperator.microbatch.claims import Claim, UnitKey
 from cooperator.microbatch.kafka_positions import KafkaPositions, OwnedUnits
 from cooperator.microbatch.ownership import Attempt, Ownership
 from cooperator.microbatch.ranges import Limits, Partition
@@ -30,7 +30,7 @@ def attempt(
     positions.ensure(patience)
     claim = Claim(Epoch(1, generation), 1, f"member-{generation}")
     keys = tuple(UnitKey("copy", str(unit)) for unit in units)
-    machine = Ownership(Attempt(claim, keys, Slots(prefix, 2)))
+    machine = Ownership(Attempt(claim, keys, task.slots))
     owned = OwnedUnits(machine, positions, patience, task.batches.open)
     task.loop.ownership = TaskUnits("copy", owned)
     return task

@@ -5,9 +5,10 @@ claim on it. No part contains ``/``, so keys are unambiguous. Values are JSON wi
 reader does not know are passed over; a later release raises the version where they must not be.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _CLAIM = re.compile(rf"{_NUMBER}-{_NUMBER}-{_NUMBER}-([A-Za-z0-9._-]{{1,249}})\Z")
 _OWNER_LIMIT: Final = 120
+_DIGEST: Final = 20
 _POSITION: Final = "p"
 _CLAIMED: Final = "c"
 
@@ -96,6 +98,17 @@ class Slots:
             raise ValueError("prefix = '' is empty; use a prefix of transactional ids")
         if not 1 <= self.count <= MAX_SLOTS:
             raise ValueError(f"slots = {self.count} is no number of slots; use 1 to {MAX_SLOTS}")
+
+    @classmethod
+    def of_units(cls, group_id: str, connector: str, units: Collection[str], count: int) -> "Slots":
+        """Returns the slots of an attempt at these units, in any order.
+
+        Attempts with other units have other ids. Two attempts share ids only if they share units, of which
+        the newer one's claims tell. A task's number is no such name: after a regrouping two attempts of one
+        number may run without a unit in common, and would fence each other until one of them ends.
+        """
+        digest = hashlib.sha256("\n".join(sorted(units)).encode()).hexdigest()[:_DIGEST]
+        return cls(f"{group_id}-units/{connector}/{digest}", count)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cooperator.microbatch.batches import Kind, OpenFailed, Outcome, PositionRecord, SlotFailure
+from cooperator.microbatch.claims import Slots
 from cooperator.microbatch.ends import Look
 from cooperator.microbatch.ranges import Partition, Range
 
@@ -18,33 +19,33 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
-_LEAST_SLOTS = 2
+LEAST_SLOTS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """Where rows and positions go. ``settings`` are those of the producers (Java's names).
 
-    There are at least two slots: a plan of one Spark partition would let aggregates pass, whose rows need not
-    move. Batches need not use all of them.
+    ``slots`` are those of the attempt's claim: an id that is opened here and not claimed would never be
+    fenced. There are at least ``LEAST_SLOTS``: a plan of one Spark partition would let aggregates pass, whose
+    rows need not move. Batches need not use all of them.
     """
 
-    id_prefix: str
+    slots: Slots
     positions: str
-    slots: int
     settings: Mapping[str, str] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if self.slots < _LEAST_SLOTS:
-            raise ValueError(f"slots = {self.slots}; use {_LEAST_SLOTS} or more")
+        if self.slots.count < LEAST_SLOTS:
+            raise ValueError(f"slots = {self.slots.count}; use {LEAST_SLOTS} or more")
 
     def encode(self) -> str:
         """Returns the JSON that ``KafkaTransactions`` reads."""
         return json.dumps(
             {
-                "id_prefix": self.id_prefix,
+                "id_prefix": self.slots.prefix,
                 "positions": self.positions,
-                "slots": self.slots,
+                "slots": self.slots.count,
                 "settings": dict(self.settings),
             }
         )
@@ -81,9 +82,9 @@ class SparkBatches:
         self._source = source
         self._transform = transform
         self._target = target.encode()
-        self._slots = target.slots
+        self._slots = target.slots.count
         self._plan: Any = None
-        self._group = f"batches of {target.id_prefix} {uuid.uuid4().hex}"
+        self._group = f"batches of {target.slots.prefix} {uuid.uuid4().hex}"
         self._thread: int | None = None
         self._cancelled = False
 
