@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cooperator.microbatch.claims import Position, PositionKey, UnitKey
-from cooperator.microbatch.ownership import (
+from cooperator.connectors.microbatch.claims import Position, PositionKey, UnitKey
+from cooperator.connectors.microbatch.ownership import (
     RECOVERY,
     START,
     Action,
@@ -30,7 +30,7 @@ from cooperator.microbatch.ownership import (
     Stop,
     Write,
 )
-from cooperator.microbatch.positions import Ledger
+from cooperator.connectors.microbatch.positions import Ledger
 from tests.microbatch.kafka_model import Busy, Fenced, Kafka
 
 CONNECTOR = "c"

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, IsolationLevel, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.topics import ensure_topic, partition_counts
-from cooperator.microbatch.ranges import Partition
 from tests.harness.support import eventually
 
 

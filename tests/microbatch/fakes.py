@@ -3,8 +3,15 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cooperator.microbatch.batches import Kind, OpenFailed, Outcome, Owned, PositionRecord, SlotFailure
-from cooperator.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.batches import (
+    Kind,
+    OpenFailed,
+    Outcome,
+    Owned,
+    PositionRecord,
+    SlotFailure,
+)
+from cooperator.connectors.microbatch.ranges import Partition, Range
 
 
 class Replaced(Exception):

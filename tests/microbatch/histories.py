@@ -6,8 +6,8 @@ A thread may freeze between any two steps, and wake at the end of the history.
 import random
 from collections.abc import Sequence
 
-from cooperator.microbatch.claims import Claim, Slots, UnitKey
-from cooperator.microbatch.ownership import Attempt
+from cooperator.connectors.microbatch.claims import Claim, Slots, UnitKey
+from cooperator.connectors.microbatch.ownership import Attempt
 from cooperator.model import Epoch
 from tests.microbatch.attempts import (
     CONNECTOR,

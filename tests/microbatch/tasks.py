@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cooperator.microbatch.batches import Owned, PositionRecord
-from cooperator.microbatch.claims import Slots
-from cooperator.microbatch.ends import EndWatcher
-from cooperator.microbatch.loop import TaskLoop
-from cooperator.microbatch.ranges import Grouping, Limits, Partition
-from cooperator.microbatch.spark_batches import Source, SparkBatches, SparkEnds, Target
+from cooperator.connectors.microbatch.batches import Owned, PositionRecord
+from cooperator.connectors.microbatch.claims import Slots
+from cooperator.connectors.microbatch.ends import EndWatcher
+from cooperator.connectors.microbatch.loop import TaskLoop
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
+from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches, SparkEnds, Target
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.microbatch.claims import (
+from cooperator.connectors.microbatch.claims import (
     MAX_SLOTS,
     Claim,
     ClaimKey,
@@ -21,7 +21,7 @@ from cooperator.microbatch.claims import (
     decode_slots,
     split_key,
 )
-from cooperator.microbatch.positions import Ledger
+from cooperator.connectors.microbatch.positions import Ledger
 from cooperator.model import Epoch
 
 names = st.from_regex(r"[A-Za-z0-9._-]{1,30}", fullmatch=True)

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from cooperator.microbatch.ends import EndWatcher, Look, Subscription, due
-from cooperator.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.ends import EndWatcher, Look, Subscription, due
+from cooperator.connectors.microbatch.ranges import Partition
 from tests.harness.support import eventually
 
 A, B = Partition("a", 0), Partition("b", 0)

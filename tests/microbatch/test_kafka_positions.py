@@ -12,11 +12,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.kafka_log import MARKER_CONFIG
-from cooperator.connectors.topics import TopicMisconfigured, ensure_topic
-from cooperator.local.broker import EmbeddedBroker
-from cooperator.microbatch import kafka_positions, topic_reader
-from cooperator.microbatch.claims import Claim, ClaimKey, Slots, UnitKey, UnreadableRecord
-from cooperator.microbatch.kafka_positions import (
+from cooperator.connectors.microbatch import kafka_positions, topic_reader
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Slots, UnitKey, UnreadableRecord
+from cooperator.connectors.microbatch.kafka_positions import (
     CLAIMS,
     PARTITIONS,
     KafkaPositions,
@@ -24,7 +22,9 @@ from cooperator.microbatch.kafka_positions import (
     OwnedUnits,
     partition_of,
 )
-from cooperator.microbatch.ownership import Attempt, Ownership
+from cooperator.connectors.microbatch.ownership import Attempt, Ownership
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from tests.harness.support import eventually, slow
 

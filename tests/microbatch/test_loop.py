@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.microbatch import loop as loop_module
-from cooperator.microbatch.batches import BatchFailed, Kind, OpenFailed
-from cooperator.microbatch.loop import TaskLoop
-from cooperator.microbatch.ranges import Grouping, Limits, Partition
+from cooperator.connectors.microbatch import loop as loop_module
+from cooperator.connectors.microbatch.batches import BatchFailed, Kind, OpenFailed
+from cooperator.connectors.microbatch.loop import TaskLoop
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from tests.microbatch.fakes import FakeBatches, FakeOwnership, Log, Replaced, from_zero
 
 UNITS = [Partition("a", number) for number in range(4)]

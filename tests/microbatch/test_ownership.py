@@ -2,8 +2,8 @@
 
 import pytest
 
-from cooperator.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey
-from cooperator.microbatch.ownership import (
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey
+from cooperator.connectors.microbatch.ownership import (
     Attempt,
     BatchFailed,
     Begin,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.microbatch.ownership import Ownership, Seen, Step
+from cooperator.connectors.microbatch.ownership import Ownership, Seen, Step
 from tests.microbatch.attempts import FOREIGN, Broken, Rules
 from tests.microbatch.histories import Chance, Tape, run
 from tests.simulation.seeds import FIXED, FRESH, first_fresh

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.microbatch.ranges import (
+from cooperator.connectors.microbatch.ranges import (
     EndBehind,
     Grouping,
     Limits,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from cooperator.connectors.exactly_once import Replaced
-from cooperator.microbatch.claims import Claim, UnitKey
-from cooperator.microbatch.kafka_positions import KafkaPositions, OwnedUnits
-from cooperator.microbatch.ownership import Attempt, Ownership
-from cooperator.microbatch.ranges import Limits, Partition
-from cooperator.microbatch.task_units import TaskUnits
+from cooperator.connectors.microbatch.claims import Claim, UnitKey
+from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits
+from cooperator.connectors.microbatch.ownership import Attempt, Ownership
+from cooperator.connectors.microbatch.ranges import Limits, Partition
+from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.model import Epoch
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cooperator.microbatch.ranges import Partition
-from cooperator.microbatch.spark_batches import SOURCE
+from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.spark_batches import SOURCE
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cooperator.connectors.microbatch.batches import BatchFailed, Kind, PositionRecord
+from cooperator.connectors.microbatch.ranges import Limits, Partition, Range
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.microbatch.batches import BatchFailed, Kind, PositionRecord
-from cooperator.microbatch.ranges import Limits, Partition, Range
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task, copy_to

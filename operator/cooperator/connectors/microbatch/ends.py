@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from cooperator.microbatch.ranges import Partition, has_news
+from cooperator.connectors.microbatch.ranges import Partition, has_news
 from cooperator.supervision import threads
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from cooperator.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey, check_unit
-from cooperator.microbatch.positions import Claims, Positions
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey, check_unit
+from cooperator.connectors.microbatch.positions import Claims, Positions
 
 
 class Step(Enum):

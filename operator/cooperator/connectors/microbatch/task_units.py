@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from cooperator.microbatch import kafka_positions
-from cooperator.microbatch.batches import Owned, PositionRecord
-from cooperator.microbatch.claims import UnitKey
-from cooperator.microbatch.ranges import Partition
+from cooperator.connectors.microbatch import kafka_positions
+from cooperator.connectors.microbatch.batches import Owned, PositionRecord
+from cooperator.connectors.microbatch.claims import UnitKey
+from cooperator.connectors.microbatch.ranges import Partition
 
 
 class TaskUnits:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cooperator.microbatch.batches import Kind, OpenFailed, Outcome, PositionRecord, SlotFailure
-from cooperator.microbatch.claims import Slots
-from cooperator.microbatch.ends import Look
-from cooperator.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.batches import Kind, OpenFailed, Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.claims import Slots
+from cooperator.connectors.microbatch.ends import Look
+from cooperator.connectors.microbatch.ranges import Partition, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

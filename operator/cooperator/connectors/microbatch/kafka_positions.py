@@ -17,9 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cooperator.connectors.exactly_once import LogLost, Replaced
 from cooperator.connectors.kafka_log import MARKER_CONFIG, Patience
-from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
-from cooperator.microbatch.claims import Position, PositionKey, UnitKey
-from cooperator.microbatch.ownership import (
+from cooperator.connectors.microbatch.claims import Position, PositionKey, UnitKey
+from cooperator.connectors.microbatch.ownership import (
     Action,
     BatchFailed,
     Begin,
@@ -34,8 +33,9 @@ from cooperator.microbatch.ownership import (
     Stop,
     Write,
 )
-from cooperator.microbatch.positions import Claims, Positions
-from cooperator.microbatch.topic_reader import TopicReader
+from cooperator.connectors.microbatch.positions import Claims, Positions
+from cooperator.connectors.microbatch.topic_reader import TopicReader
+from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
 
 log = logging.getLogger(__name__)
 

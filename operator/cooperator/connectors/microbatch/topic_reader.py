@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.kafka_log import Patience
-from cooperator.microbatch.claims import UnitKey
-from cooperator.microbatch.positions import Claims, Ledger, Positions
+from cooperator.connectors.microbatch.claims import UnitKey
+from cooperator.connectors.microbatch.positions import Claims, Ledger, Positions
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cooperator.connectors.base import Cancelled
-from cooperator.microbatch.batches import (
+from cooperator.connectors.microbatch.batches import (
     Batches,
     BatchFailed,
     Kind,
@@ -20,8 +20,8 @@ from cooperator.microbatch.batches import (
     Owned,
     UnitOwnership,
 )
-from cooperator.microbatch.ends import Subscription
-from cooperator.microbatch.ranges import Grouping, Limits, Partition, Range, group, plan_ranges
+from cooperator.connectors.microbatch.ends import Subscription
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition, Range, group, plan_ranges
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from cooperator.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.ranges import Partition, Range
 
 
 class PositionRecord(NamedTuple):

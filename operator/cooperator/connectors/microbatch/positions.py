@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from cooperator.microbatch.claims import (
+from cooperator.connectors.microbatch.claims import (
     Claim,
     ClaimKey,
     Position,
