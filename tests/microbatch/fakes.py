@@ -10,6 +10,7 @@ from cooperator.connectors.microbatch.batches import (
     Owned,
     PositionRecord,
     SlotFailure,
+    Stand,
 )
 from cooperator.connectors.microbatch.ranges import Partition, Range
 
@@ -23,6 +24,7 @@ class Log:
     """The sink: what was committed, and the session that may write."""
 
     positions: dict[Partition, int] = field(default_factory=dict)
+    topic_ids: dict[Partition, str] = field(default_factory=dict)
     offsets: dict[Partition, list[int]] = field(default_factory=dict)
     session: int = 0
 
@@ -45,8 +47,8 @@ class FakeOwnership:
     def recover(self) -> Owned:
         return self._own("recover")
 
-    def record(self, partition: Partition, position: int) -> PositionRecord:
-        return PositionRecord(f"p/copy/{partition}", str(position))
+    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
+        return PositionRecord(f"p/copy/{partition}", f"{stand.next} {stand.topic_id}")
 
     def _own(self, call: str) -> Owned:
         self.calls.append(call)
@@ -55,7 +57,9 @@ class FakeOwnership:
         if self.open_fails:
             raise OpenFailed(self.open_fails.pop(0), "no coordinator")
         self.log.session += 1
-        return Owned(dict(self.log.positions), str(self.log.session))
+        log = self.log
+        stands = {unit: Stand(at, log.topic_ids.get(unit, "")) for unit, at in log.positions.items()}
+        return Owned(stands, str(log.session))
 
 
 @dataclass
@@ -66,6 +70,7 @@ class FakeBatches:
     fate: Callable[[int, int], tuple[Kind | None, bool]] = lambda batch, slot: (None, True)
     ran: list[Sequence[Sequence[Range]]] = field(default_factory=list)
     closed: bool = False
+    reads_topics_apart: bool = False
 
     def open(self, session: str) -> None: ...
 
@@ -76,12 +81,14 @@ class FakeBatches:
         failures = []
         rows = 0
         for index, slot in enumerate(slots):
-            assert all(records[each.partition].value == str(each.end) for each in slot)
+            told = {each.partition: records[each.partition].value.split(" ") for each in slot}
+            assert all(told[each.partition][0] == str(each.end) for each in slot)
             kind, commits = self.fate(len(self.ran) - 1, index)
             if session != str(self.log.session):
                 kind, commits = Kind.FENCED, False
             if commits:
                 self.log.commit(slot)
+                self.log.topic_ids.update((unit, topic_id) for unit, (_, topic_id) in told.items())
                 rows += sum(each.size for each in slot)
             if kind is not None:
                 failures.append(SlotFailure(index, kind, f"slot {index} is {kind.value}"))

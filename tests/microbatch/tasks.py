@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cooperator.connectors.microbatch.batches import Owned, PositionRecord
+from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import Slots
 from cooperator.connectors.microbatch.ends import EndWatcher
 from cooperator.connectors.microbatch.loop import TaskLoop
@@ -30,7 +30,7 @@ class TopicOwnership:
         self.sessions += 1
         self._batches.open(f"session {self.sessions}")
         positions = {
-            Partition.of_unit(key.decode()): int(value)
+            Partition.of_unit(key.decode()): Stand(int(value))
             for key, value in self._cluster.last_values(self._topic).items()
         }
         return Owned(positions, f"session {self.sessions}")
@@ -39,8 +39,8 @@ class TopicOwnership:
         self.recoveries += 1
         return self.claim()
 
-    def record(self, partition: Partition, position: int) -> PositionRecord:
-        return PositionRecord(str(partition), str(position))
+    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
+        return PositionRecord(str(partition), str(stand.next))
 
 
 def copy_to(topic: str, *columns: str, where: str = "true") -> Callable[[Any], Any]:

@@ -12,8 +12,10 @@ from cooperator.connectors.microbatch.claims import (
     Claim,
     ClaimKey,
     InvalidName,
+    NoteKey,
     Position,
     PositionKey,
+    RawKey,
     Slots,
     UnitKey,
     UnreadableRecord,
@@ -30,7 +32,7 @@ epochs = st.builds(Epoch, numbers, numbers)
 claims = st.builds(Claim, epochs, numbers, names)
 units = st.builds(UnitKey, names, names)
 slots = st.builds(Slots, st.text(min_size=1), st.integers(1, MAX_SLOTS))
-positions = st.builds(Position, st.integers(0, 2**63 - 1), claims)
+positions = st.builds(Position, st.integers(0, 2**63 - 1), claims, st.text())
 
 CLAIM = Claim(Epoch(3, 17), 2, "lake-0_life-1")
 UNIT = UnitKey("copy", "lines-0")
@@ -63,7 +65,8 @@ def test_keys_are_unambiguous(one: tuple[UnitKey, Claim], other: tuple[UnitKey, 
     assert (ClaimKey(*one).encode() == ClaimKey(*other).encode()) == (one == other)
     assert (PositionKey(one[0]).encode() == PositionKey(other[0]).encode()) == (one[0] == other[0])
     assert ClaimKey(*one).encode() != PositionKey(other[0]).encode()
-    assert split_key(PositionKey(one[0]).encode()) == (one[0], "")
+    assert split_key(PositionKey(one[0]).encode()) == RawKey(one[0])
+    assert split_key(NoteKey(*one[0]).encode()) == RawKey(one[0], is_note=True)
 
 
 @given(claims, claims)
@@ -78,7 +81,7 @@ def test_any_owner_makes_a_claim_that_can_be_a_key(
 ) -> None:
     claim = Claim.of(Epoch(term, generation), attempt, owner)
     assert Claim.parse(str(claim)) == claim
-    assert split_key(ClaimKey(UNIT, claim).encode()) == (UNIT, str(claim))
+    assert split_key(ClaimKey(UNIT, claim).encode()) == RawKey(UNIT, str(claim))
 
 
 @given(st.binary(), st.none() | st.binary())
@@ -138,9 +141,9 @@ def test_an_unreadable_claim_stops_only_its_own_unit() -> None:
         ledger.claims([UNIT])
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "a\n", "x" * 250])
+@pytest.mark.parametrize("name", ["", "a/b", "a b", "ä", "a\n", "x" * 301])
 def test_names_that_would_make_keys_ambiguous_are_refused(name: str) -> None:
-    with pytest.raises(InvalidName, match=rf"unit = {re.escape(repr(name))} .*use 1 to 249 letters"):
+    with pytest.raises(InvalidName, match=rf"unit = {re.escape(repr(name))} .*use 1 to 300 letters"):
         PositionKey(UnitKey("copy", name)).encode()
     with pytest.raises(InvalidName, match="connector = "):
         ClaimKey(UnitKey(name, "u"), CLAIM).encode()
@@ -154,3 +157,23 @@ def test_attempts_share_transactional_ids_only_if_they_have_the_same_units() -> 
 
     assert prefix("a-0", "a-1") == prefix("a-1", "a-0") == "lake-units/copy/0dc362cb823a3aab1efa"
     assert len({prefix("a-0"), prefix("a-1"), prefix("a-0", "a-1"), prefix("a-0-a-1")}) == 4
+
+
+def test_a_position_keeps_the_id_of_its_topic_and_older_ones_have_none() -> None:
+    position = Position(7, CLAIM, "uO4QT2-0SnWhhoe5fBgqBw")
+    assert decode_position(b"p/copy/u", position.encode()) == position
+    assert decode_position(b"p/copy/u", Position(7, CLAIM).encode()).topic_id == ""
+    with pytest.raises(UnreadableRecord, match="topic_id = 7: it is no text"):
+        decode_position(b"p/copy/u", f'{{"version":1,"next":7,"claim":"{CLAIM}","topic_id":7}}'.encode())
+
+
+def test_notes_of_a_connector_are_kept_apart_from_its_positions() -> None:
+    ledger = Ledger()
+    note, unit = NoteKey("copy", "u"), UnitKey("copy", "u")
+    ledger.apply(note.encode(), b"text")
+    ledger.apply(NoteKey("other", "u").encode(), b"another")
+    assert (ledger.note(note), ledger.positions([unit]), ledger.units("copy")) == (b"text", {}, frozenset())
+    ledger.apply(PositionKey(unit).encode(), Position(7, CLAIM).encode())
+    ledger.apply(note.encode(), None)
+    assert (ledger.note(note), ledger.units("copy")) == (None, {unit})
+    assert ledger.notes("other") == {NoteKey("other", "u")}

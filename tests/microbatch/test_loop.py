@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cooperator.connectors.microbatch import loop as loop_module
 from cooperator.connectors.microbatch.batches import BatchFailed, Kind, OpenFailed
 from cooperator.connectors.microbatch.loop import TaskLoop
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
+from cooperator.connectors.microbatch.ranges import EndBehind, Grouping, Limits, Partition, TopicRecreated
 from tests.microbatch.fakes import FakeBatches, FakeOwnership, Log, Replaced, from_zero
 
 UNITS = [Partition("a", number) for number in range(4)]
@@ -21,6 +21,7 @@ class FakeSubscription:
 
     def __init__(self, ends: Mapping[Partition, int]) -> None:
         self.ends = ends
+        self.topic_ids: dict[str, str] = {}
         self.closed = False
         self.waits = 0
 
@@ -36,20 +37,24 @@ class FakeSubscription:
 
 
 class Task:
-    def __init__(self, log: Log, ends: Mapping[Partition, int], batches: FakeBatches) -> None:
+    def __init__(
+        self, log: Log, ends: Mapping[Partition, int], batches: FakeBatches, *, tolerant: bool = False
+    ) -> None:
         self.ownership = FakeOwnership(log)
         self.batches = batches
         self.said: list[str] = []
         self.ends = ends
+        self.subscription = FakeSubscription(ends)
         self.loop = TaskLoop(
             units=UNITS,
             ownership=self.ownership,
             batches=batches,
-            ends=FakeSubscription(ends),
+            ends=self.subscription,
             limits=Limits(10, 25),
             grouping=Grouping(3, slot_size=5),
             first_offsets=from_zero,
             say=self.said.append,
+            fail_on_data_loss=not tolerant,
         )
 
     def run(self) -> None:
@@ -145,6 +150,78 @@ def test_a_replaced_attempt_commits_nothing_more() -> None:
         task.run()
     assert len(batches.ran) == 3
     assert sum(map(len, log.offsets.values())) == 50
+
+
+def test_a_topic_that_was_created_again_ends_the_task_before_anything_is_read() -> None:
+    """Also where it has more records than the old one: its offsets are those of other records."""
+    log = Log(dict.fromkeys(UNITS, 5), dict.fromkeys(UNITS, "old"))
+    batches = FakeBatches(log)
+    task = Task(log, dict.fromkeys(UNITS, 9), batches)
+    task.subscription.topic_ids = {"a": "new"}
+    with pytest.raises(TopicRecreated, match=r"topic a was deleted and created again.*reset or alter its"):
+        task.run()
+    assert batches.ran == []
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_beginning_if_losses_are_tolerated() -> None:
+    log = Log(dict.fromkeys(UNITS, 5), dict.fromkeys(UNITS, "old"))
+    ends = dict.fromkeys(UNITS, 7)
+    task = Task(log, ends, FakeBatches(log), tolerant=True)
+    task.subscription.topic_ids = {"a": "new"}
+    task.run()
+    assert log.offsets == whole(ends)
+    assert log.topic_ids == dict.fromkeys(UNITS, "new")
+
+
+def test_positions_have_the_id_of_their_topic_as_soon_as_it_is_known() -> None:
+    log = Log(dict.fromkeys(UNITS, 0))
+    task = Task(log, dict.fromkeys(UNITS, 3), FakeBatches(log))
+    task.subscription.topic_ids = {"a": "first"}
+    task.run()
+    assert log.topic_ids == dict.fromkeys(UNITS, "first")
+
+
+def test_a_topic_that_has_lost_its_last_records_goes_on_at_its_end_if_that_is_tolerated() -> None:
+    log = Log(dict.fromkeys(UNITS, 5))
+    ends = {**dict.fromkeys(UNITS, 5), UNITS[0]: 3}
+    with pytest.raises(EndBehind, match="a-0 ends at offset 3, before the position 5"):
+        Task(log, ends, FakeBatches(log)).run()
+    task = Task(log, ends, FakeBatches(log), tolerant=True)
+    task.run()
+    assert (log.positions, log.offsets[UNITS[0]]) == (ends, [])
+
+
+def test_batches_that_take_too_long_become_smaller_until_they_fit() -> None:
+    """Brokers fence a producer whose transaction takes too long; the same batch would never get through."""
+    log = Log(dict.fromkeys(UNITS, 0))
+    batches = FakeBatches(log)
+
+    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+        size = sum(each.size for each in batches.ran[batch][slot])
+        return (Kind.FENCED, False) if size > 2 else (None, True)
+
+    batches.fate = fate
+    ends = dict.fromkeys(UNITS, 30)
+    Task(log, ends, batches).run()
+    assert log.offsets == whole(ends)
+
+
+@given(st.lists(st.integers(0, 60), min_size=4, max_size=4), st.integers(1, 3))
+def test_no_slot_reads_two_topics_if_they_go_to_different_ones(sizes: list[int], slots: int) -> None:
+    log = Log()
+    batches = FakeBatches(log, reads_topics_apart=True)
+    units = [Partition(f"topic-{number // 2}", number) for number in range(4)]
+    ends = dict(zip(units, sizes, strict=True))
+    task = Task(log, ends, batches)
+    task.loop.units, task.loop.grouping = units, Grouping(slots)
+    task.run()
+    assert log.offsets == whole(ends)
+    assert all(
+        len({each.partition.topic for each in slot}) == 1
+        for batch in batches.ran
+        for slot in batch
+        if any(each.size for each in slot)
+    )
 
 
 def test_producers_that_cannot_be_initialised_yet_are_tried_again_by_the_same_call() -> None:

@@ -1,11 +1,18 @@
 """What the loop of a task asks for, and what it is answered: ownership, and batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from cooperator.connectors.microbatch.ranges import Partition, Range
+
+
+class Stand(NamedTuple):
+    """How far a unit has got: the offset of its next record, and the id of the topic (empty: unknown)."""
+
+    next: int
+    topic_id: str = ""
 
 
 class PositionRecord(NamedTuple):
@@ -40,10 +47,14 @@ class SlotFailure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``rows`` that were committed, and the slots that committed nothing, as far as is known."""
+    """``rows`` that were committed, and the slots that committed nothing, as far as is known.
+
+    ``counts`` are the records that were read of partitions.
+    """
 
     rows: int
     failures: Sequence[SlotFailure] = ()
+    counts: Mapping[Partition, int] = field(default_factory=dict)
 
 
 class BatchFailed(Exception):
@@ -65,7 +76,7 @@ class Owned:
     Units that never had a position are left out.
     """
 
-    positions: Mapping[Partition, int]
+    positions: Mapping[Partition, Stand]
     session: str
 
 
@@ -82,12 +93,18 @@ class UnitOwnership(Protocol):
     def recover(self) -> Owned:
         """Initialises the producers again after a failed batch, unless a newer attempt has claimed a unit."""
 
-    def record(self, partition: Partition, position: int) -> PositionRecord:
+    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
         """Returns the record of a unit's position."""
 
 
 class Batches(Protocol):
-    """Runs batches of a task's query."""
+    """Runs batches of a task's query.
+
+    ``reads_topics_apart``: no slot of a batch may have ranges of two topics.
+    """
+
+    @property
+    def reads_topics_apart(self) -> bool: ...
 
     def open(self, session: str) -> None:
         """Initialises the producers of all slots. Raises ``OpenFailed``."""

@@ -1,8 +1,9 @@
 """Claims and positions of units: the values, and their records in the topic of positions.
 
 A record's key says what it is: ``p/CONNECTOR/UNIT`` is the position of a unit, ``c/CONNECTOR/UNIT/CLAIM`` a
-claim on it. No part contains ``/``, so keys are unambiguous. Values are JSON with a version. Fields that a
-reader does not know are passed over; a later release raises the version where they must not be.
+claim on it, ``n/CONNECTOR/NAME`` a note of a connector, such as its layout. No part contains ``/``, so keys
+are unambiguous. Values are JSON with a version. Fields that a reader does not know are passed over; a later
+release raises the version where they must not be.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ VERSION: Final = 1
 MAX_SLOTS: Final = 1024
 """A claim with more slots is refused: a successor initialises each of them."""
 _MAX_OFFSET: Final = 2**63 - 1
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,300}\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _CLAIM = re.compile(rf"{_NUMBER}-{_NUMBER}-{_NUMBER}-([A-Za-z0-9._-]{{1,249}})\Z")
@@ -26,6 +27,7 @@ _OWNER_LIMIT: Final = 120
 _DIGEST: Final = 20
 _POSITION: Final = "p"
 _CLAIMED: Final = "c"
+_NOTED: Final = "n"
 
 
 class InvalidName(ValueError):
@@ -120,17 +122,23 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The offset of the next record of a unit, and the attempt that committed it."""
+    """The offset of the next record of a unit, and the attempt that committed it.
+
+    ``topic_id`` is that of the source topic, which a topic that is created again does not have; empty: the
+    brokers had told none.
+    """
 
     next: int
     claim: Claim
+    topic_id: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.next <= _MAX_OFFSET:
             raise ValueError(f"next = {self.next} is no offset; use 0 to {_MAX_OFFSET}")
 
     def encode(self) -> bytes:
-        return _dump({"next": self.next, "claim": str(self.claim)})
+        told = {"topic_id": self.topic_id} if self.topic_id else {}
+        return _dump({"next": self.next, "claim": str(self.claim), **told})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +162,23 @@ class ClaimKey:
         return _key(_CLAIMED, self.unit, str(self.claim))
 
 
+@dataclass(frozen=True, slots=True)
+class NoteKey:
+    """The key of a note. ``name`` is one of the connector's own, such as a unit."""
+
+    connector: str
+    name: str
+
+    def encode(self) -> bytes:
+        return _key(_NOTED, UnitKey(self.connector, self.name))
+
+
 class RawKey(NamedTuple):
-    """A key before its claim is read. ``claim`` is empty for a position."""
+    """A key before its claim is read. ``claim`` is empty for a position, and for a note."""
 
     unit: UnitKey
     claim: str = ""
+    is_note: bool = False
 
 
 def split_key(key: bytes | None) -> RawKey | None:
@@ -169,6 +189,8 @@ def split_key(key: bytes | None) -> RawKey | None:
         return None
     if kind == _POSITION and len(parts) == 2:
         return RawKey(UnitKey(*parts))
+    if kind == _NOTED and len(parts) == 2:
+        return RawKey(UnitKey(*parts), is_note=True)
     if kind == _CLAIMED and len(parts) == 3 and parts[2]:
         return RawKey(UnitKey(*parts[:2]), parts[2])
     return None
@@ -197,8 +219,9 @@ def decode_position(key: bytes, value: bytes) -> Position:
     """Returns the position of a position's record. Raises UnreadableRecord."""
     fields = _load(key, value)
     offset, claim = _integer(key, fields, "next"), _text(key, fields, "claim")
+    topic_id = _text(key, {"topic_id": "", **fields}, "topic_id")
     try:
-        return Position(offset, Claim.parse(claim))
+        return Position(offset, Claim.parse(claim), topic_id)
     except ValueError as error:
         raise _unreadable(key, "value", value, str(error)) from None
 
@@ -217,7 +240,7 @@ def _key(kind: str, unit: UnitKey, *more: str) -> bytes:
 def _check_name(field: str, name: str) -> None:
     if _NAME.match(name) is None:
         raise InvalidName(
-            f"{field} = {name!r} cannot be part of a key in the topic of positions; use 1 to 249 letters, "
+            f"{field} = {name!r} cannot be part of a key in the topic of positions; use 1 to 300 letters, "
             "digits, dots, underscores and dashes"
         )
 

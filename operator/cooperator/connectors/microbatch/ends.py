@@ -21,10 +21,14 @@ _RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """``ends`` are those that have changed since the look before; ``unknown`` maps others to the reason."""
+    """``ends`` are those that have changed since the look before; ``unknown`` maps others to the reason.
+
+    ``topic_ids`` are those of topics that have changed.
+    """
 
     ends: Mapping[Partition, int]
     unknown: Mapping[Partition, str] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ends(Protocol):
@@ -64,6 +68,7 @@ class EndWatcher:
         self._thread: threading.Thread | None = None
         self._ends: dict[Partition, int] = {}
         self._unknown: Mapping[Partition, str] = {}
+        self._topic_ids: dict[str, str] = {}
         self._look_ms = -1
         self._begun = self._done = 0
 
@@ -104,6 +109,11 @@ class EndWatcher:
                 {each: self._ends[each] for each in partitions if each in self._ends},
                 {each: self._unknown[each] for each in partitions if each in self._unknown},
             )
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Returns the ids of topics that looks have found."""
+        with self._lock:
+            return dict(self._topic_ids)
 
     def drop(self, subscription: "Subscription") -> None:
         """Ends a subscription."""
@@ -148,6 +158,7 @@ class EndWatcher:
             if changed:
                 self._ends = {each: end for each, end in self._ends.items() if each in wanted}
             self._ends.update(found.ends)
+            self._topic_ids.update(found.topic_ids)
             self._unknown = found.unknown
             self._look_ms = look_ms
             self._done = self._begun
@@ -199,6 +210,16 @@ class Subscription:
     def unknown(self) -> Mapping[Partition, str]:
         """The partitions whose end is unknown since the last look, with the reason."""
         return self._watcher.known(self.partitions, 0).unknown
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of topics, as far as looks have found them."""
+        return self._watcher.topic_ids()
+
+    @property
+    def ends(self) -> Mapping[Partition, int]:
+        """The ends that the last look has found."""
+        return self._watcher.known(self.partitions, 0).ends
 
     def looked(self, look: Look) -> None:
         """The watcher calls it after each look. A task without news is not woken."""

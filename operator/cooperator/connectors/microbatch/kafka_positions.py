@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cooperator.connectors.exactly_once import LogLost, Replaced
 from cooperator.connectors.kafka_log import MARKER_CONFIG, Patience
-from cooperator.connectors.microbatch.claims import Position, PositionKey, UnitKey
+from cooperator.connectors.microbatch.claims import NoteKey, Position, PositionKey, UnitKey
 from cooperator.connectors.microbatch.ownership import (
     Action,
     BatchFailed,
@@ -106,16 +106,42 @@ class KafkaPositions:
 
     def claims(self, units: Collection[UnitKey], patience: Patience) -> Claims:
         """Returns the claims that were written before the call, and maybe later ones."""
-        claims, _ = self._claims.read(units, patience)
-        return claims
+        return self._claims.read(lambda ledger: ledger.claims(units), patience)
 
     def positions(self, units: Collection[UnitKey], patience: Patience) -> Positions:
         """Returns the positions that were committed before the call, and maybe later ones."""
-        _, positions = self._positions.read(units, patience)
-        return positions
+        return self._positions.read(lambda ledger: ledger.positions(units), patience)
+
+    def units(self, connector: str, patience: Patience) -> Sequence[UnitKey]:
+        """Returns the units of a connector that have a position or a claim, sorted."""
+        readers = (self._claims, self._positions)
+        return sorted(
+            {unit for each in readers for unit in each.read(lambda ledger: ledger.units(connector), patience)}
+        )
+
+    def note(self, key: NoteKey, patience: Patience) -> bytes | None:
+        """Returns a connector's note; None: there is none."""
+        return self._claims.read(lambda ledger: ledger.note(key), patience)
+
+    def notes(self, connector: str, patience: Patience) -> Sequence[NoteKey]:
+        """Returns the keys of a connector's notes."""
+        return list(self._claims.read(lambda ledger: ledger.notes(connector), patience))
 
     def write_claims(self, records: Sequence[tuple[bytes, bytes | None]], patience: Patience) -> None:
-        """Writes records of claims and waits until all of them are acknowledged."""
+        """Writes records of claims, or notes, and waits until all of them are acknowledged."""
+        self._write([(key, value, CLAIMS) for key, value in records], patience)
+
+    def write_positions(
+        self, positions: Sequence[tuple[UnitKey, Position | None]], patience: Patience
+    ) -> None:
+        """Writes positions (None: a tombstone) without a transaction: only for units that are fenced."""
+        records = [
+            (PositionKey(unit).encode(), position.encode() if position else None, partition_of(unit))
+            for unit, position in positions
+        ]
+        self._write(records, patience)
+
+    def _write(self, records: Sequence[tuple[bytes, bytes | None, int]], patience: Patience) -> None:
         try:
             patience.until_done(lambda s: self._put(records, s, patience))
         except LogLost:
@@ -125,7 +151,7 @@ class KafkaPositions:
             raise
 
     def _put(
-        self, records: Sequence[tuple[bytes, bytes | None]], timeout_s: float, patience: Patience
+        self, records: Sequence[tuple[bytes, bytes | None, int]], timeout_s: float, patience: Patience
     ) -> None:
         outcomes: list[KafkaError | None] = []
 
@@ -133,9 +159,9 @@ class KafkaPositions:
             outcomes.append(error)
 
         producer = self._writer(timeout_s)
-        for key, value in records:
+        for key, value, partition in records:
             # Bounded by the number of units, which fits into the client's queue.
-            producer.produce(self._topic, value, key, CLAIMS, on_delivery=note)
+            producer.produce(self._topic, value, key, partition, on_delivery=note)
         while len(outcomes) < len(records):
             patience.check()
             producer.poll(0.05)
@@ -191,7 +217,7 @@ class Owned:
     Units that never had a position are left out.
     """
 
-    positions: Mapping[UnitKey, int]
+    positions: Positions
     session: str
 
 
@@ -231,9 +257,9 @@ class OwnedUnits:
             self._machine.on(BatchFailed())
         return self._own()
 
-    def record(self, unit: UnitKey, position: int) -> tuple[bytes, bytes, int]:
+    def record(self, unit: UnitKey, position: int, topic_id: str) -> tuple[bytes, bytes, int]:
         """Returns key, value and partition of the record that commits a position."""
-        value = Position(position, self._machine.attempt.claim).encode()
+        value = Position(position, self._machine.attempt.claim, topic_id).encode()
         return PositionKey(unit).encode(), value, partition_of(unit)
 
     def _own(self) -> Owned:
@@ -242,8 +268,7 @@ class OwnedUnits:
             log.info("%s: %s", self._machine.attempt.claim, type(action).__name__.lower())
             action = self._machine.on(self._carry_out(action))
         if isinstance(action, Run):
-            at = {unit: position.next for unit, position in action.positions.items()}
-            return Owned(at, action.session)
+            return Owned(action.positions, action.session)
         raise Replaced(action.reason if isinstance(action, Stop) else "the attempt has not begun")
 
     def _carry_out(self, action: Action) -> Done | Seen:

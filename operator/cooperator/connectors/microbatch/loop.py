@@ -18,37 +18,66 @@ from cooperator.connectors.microbatch.batches import (
     OpenFailed,
     Outcome,
     Owned,
+    Stand,
     UnitOwnership,
 )
 from cooperator.connectors.microbatch.ends import Subscription
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition, Range, group, plan_ranges
+from cooperator.connectors.microbatch.ranges import (
+    EndBehind,
+    Grouping,
+    Limits,
+    Partition,
+    Range,
+    TopicRecreated,
+    by_turn,
+    group,
+    halved,
+    plan_ranges,
+)
 
 log = logging.getLogger(__name__)
 
 _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
 _LASTING = (Kind.DATA_LOSS, Kind.FAILED)
+_HALVINGS = 20
+_GROW_AFTER = 20
+"""Batches are as large as before after so many that succeeded, for each halving."""
 
 FirstOffsets = Callable[[Collection[Partition]], Mapping[Partition, int]]
-"""Returns the offsets at which units without a position start."""
+"""Returns the offsets at which units start."""
+
+
+@dataclass(slots=True)
+class UnitCounts:
+    """What was done of one unit: batches, records that were read, and the offset that was reached."""
+
+    batches: int = 0
+    records: int = 0
+    next: int | None = None
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a loop has done, for reports."""
+    """What a loop has done, for reports. Any thread may read it."""
 
     batches: int = 0
     offsets: int = 0
     rows: int = 0
     failures: int = 0
+    units: dict[Partition, UnitCounts] = field(default_factory=dict)
+
+    def of(self, partition: Partition) -> UnitCounts:
+        return self.units.setdefault(partition, UnitCounts())
 
 
 @dataclass(slots=True)
 class TaskLoop:
     """Runs a task's batches until it is stopped. ``run`` is for one thread; ``stop`` may be called by any.
 
-    ``say`` shows what is being waited for; an empty text ends it. ``stop`` sets ``stopped``, on which
-    ``ownership`` ends its waits with ``Cancelled``.
+    ``first_offsets`` are those of units without a position, ``earliest`` of topics that were created again.
+    ``say`` shows what is being waited for; an empty text ends it. ``started`` is called once the units are
+    owned. ``stop`` sets ``stopped``, on which ``ownership`` ends its waits with ``Cancelled``.
     """
 
     units: Sequence[Partition]
@@ -59,18 +88,26 @@ class TaskLoop:
     grouping: Grouping
     first_offsets: FirstOffsets
     say: Callable[[str], None]
+    earliest: FirstOffsets | None = None
+    fail_on_data_loss: bool = True
+    started: Callable[[Owned], None] = lambda owned: None
     counts: Counts = field(default_factory=Counts)
     stopped: threading.Event = field(default_factory=threading.Event)
     _homes: dict[Partition, int] = field(default_factory=dict)
     _failed: int = 0
+    _halvings: int = 0
+    _succeeded: int = 0
 
     def run(self) -> None:
         """Claims the units and runs batches.
 
-        Raises ``BatchFailed``, ``OpenFailed``, ``EndBehind``, and what ``ownership`` raises.
+        Raises ``BatchFailed``, ``OpenFailed``, ``EndBehind``, ``TopicRecreated``, and what ``ownership`` and
+        ``batches`` raise.
         """
         try:
             owned = self._owned(self.ownership.claim)
+            if owned is not None:
+                self.started(owned)
             while owned is not None:
                 self._run_batches(owned)
                 owned = self._owned(self.ownership.recover)
@@ -99,27 +136,78 @@ class TaskLoop:
                 self._note(str(error))
             else:
                 self.ends.restart()
+                for partition, stand in owned.positions.items():
+                    self.counts.of(partition).next = stand.next
                 return owned
         return None
 
     def _run_batches(self, owned: Owned) -> None:
         """Returns after a failed batch, and when the task is stopped."""
-        positions = dict(owned.positions)
+        positions = {unit: stand.next for unit, stand in owned.positions.items()}
+        ids = {unit: stand.topic_id for unit, stand in owned.positions.items()}
         missing = [unit for unit in self.units if unit not in positions]
         if missing:
             # Otherwise "latest" would be another offset after each restart before the first record.
             first = self.first_offsets(missing)
             start = tuple(Range(unit, first[unit], first[unit]) for unit in missing)
-            if not self._batch(owned, start, positions):
+            if not self._batch(owned, start, positions, ids):
                 return
         while ends := self.ends.wait(positions):
-            ranges = plan_ranges(positions, ends, self.limits, self.counts.batches)
-            if ranges and not self._batch(owned, ranges, positions):
+            # These ids were found before the records are read. So a topic that is created again meanwhile has
+            # another id than the position, and is found by the next look.
+            now = self.ends.topic_ids
+            moved = self._moved(positions, ids, ends, now)
+            if moved and not self._batch(owned, moved, positions, {**ids, **_of(moved, now)}):
+                return
+            ids |= {unit: now[unit.topic] for unit in positions if unit.topic in now}
+            limits = halved(self.limits, self._halvings)
+            ranges = plan_ranges(positions, ends, limits, self.counts.batches)
+            if ranges and not self._batch(owned, ranges, positions, ids):
                 return
 
-    def _batch(self, owned: Owned, ranges: Sequence[Range], positions: dict[Partition, int]) -> bool:
-        slots = group(ranges, self.grouping, self._homes)
-        records = {each.partition: self.ownership.record(each.partition, each.end) for each in ranges}
+    def _moved(
+        self,
+        positions: Mapping[Partition, int],
+        ids: Mapping[Partition, str],
+        ends: Mapping[Partition, int],
+        now: Mapping[str, str],
+    ) -> tuple[Range, ...]:
+        """Returns where units go on that cannot go on where they were; their ranges are empty.
+
+        Topics that were created again are read from their beginning, others that have lost their last records
+        from their end. Raises ``TopicRecreated`` and ``EndBehind`` unless that is tolerated.
+        """
+        again = [unit for unit in positions if ids.get(unit) and now.get(unit.topic, ids[unit]) != ids[unit]]
+        rest = positions.keys() - set(again)
+        behind = sorted(unit for unit in rest if ends.get(unit, positions[unit]) < positions[unit])
+        if self.fail_on_data_loss:
+            if again:
+                raise TopicRecreated(again[0], positions[again[0]])
+            if behind:
+                raise EndBehind(behind[0], positions[behind[0]], ends[behind[0]])
+        if not again and not behind:
+            return ()
+        names = ", ".join(map(str, [*again, *behind]))
+        log.warning("%s: records were lost, and are not waited for (fail.on.data.loss is false)", names)
+        first = (self.earliest or self.first_offsets)(again) if again else {}
+        at = {**first, **{unit: ends[unit] for unit in behind}}
+        return tuple(Range(unit, at[unit], at[unit]) for unit in sorted(at))
+
+    def _batch(
+        self,
+        owned: Owned,
+        ranges: Sequence[Range],
+        positions: dict[Partition, int],
+        ids: Mapping[Partition, str],
+    ) -> bool:
+        slots = self._slots(ranges)
+        chosen = [each for slot in slots for each in slot]
+        records = {
+            each.partition: self.ownership.record(
+                each.partition, Stand(each.end, ids.get(each.partition, ""))
+            )
+            for each in chosen
+        }
         outcome = self.batches.run(owned.session, slots, records)
         self.counts.rows += outcome.rows
         if outcome.failures:
@@ -127,13 +215,35 @@ class TaskLoop:
             return False
         if len(slots) > 1:
             self._homes = {each.partition: slot for slot, some in enumerate(slots) for each in some}
-        positions.update((each.partition, each.end) for each in ranges)
+        for each in chosen:
+            positions[each.partition] = each.end
+            self._count(each, outcome)
         self.counts.batches += 1
-        self.counts.offsets += sum(each.size for each in ranges)
+        self._grow()
         if self._failed:
             self._failed = 0
             self.say("")
         return True
+
+    def _slots(self, ranges: Sequence[Range]) -> tuple[tuple[Range, ...], ...]:
+        if self.batches.reads_topics_apart and any(each.size for each in ranges):
+            return by_turn(ranges, self.grouping.slots, self.counts.batches)
+        return group(ranges, self.grouping, self._homes)
+
+    def _count(self, each: Range, outcome: Outcome) -> None:
+        of_unit = self.counts.of(each.partition)
+        of_unit.next = each.end
+        if each.size:
+            of_unit.batches += 1
+            of_unit.records += outcome.counts.get(each.partition, each.size)
+            self.counts.offsets += each.size
+
+    def _grow(self) -> None:
+        if self._halvings:
+            self._succeeded += 1
+            if self._succeeded >= _GROW_AFTER:
+                self._succeeded = 0
+                self._halvings -= 1
 
     def _refuse(self, outcome: Outcome, slots: Sequence[Sequence[Range]]) -> None:
         """Raises ``BatchFailed`` if another batch would fail, too, unless the task is stopped."""
@@ -145,6 +255,10 @@ class TaskLoop:
         text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
         if worst.kind in _LASTING:
             raise BatchFailed(text)
+        if any(failure.kind is Kind.FENCED for failure in outcome.failures):
+            # Brokers tell a transaction that took too long in the same way.
+            self._halvings = min(self._halvings + 1, _HALVINGS)
+            self._succeeded = 0
         self._note(text)
 
     def _note(self, text: str) -> None:
@@ -152,3 +266,7 @@ class TaskLoop:
         self.counts.failures += 1
         log.info("recovering: %s", text)
         self.say(f"recovering from: {text}")
+
+
+def _of(ranges: Sequence[Range], topic_ids: Mapping[str, str]) -> dict[Partition, str]:
+    return {each.partition: topic_ids.get(each.partition.topic, "") for each in ranges}

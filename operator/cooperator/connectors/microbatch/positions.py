@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cooperator.connectors.microbatch.claims import (
     Claim,
     ClaimKey,
+    NoteKey,
     Position,
     PositionKey,
     RawKey,
@@ -33,6 +34,7 @@ class Ledger:
 
     _positions: dict[UnitKey, bytes] = field(default_factory=dict)
     _claims: dict[UnitKey, dict[str, bytes]] = field(default_factory=dict)
+    _notes: dict[UnitKey, bytes] = field(default_factory=dict)
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
         """Takes a record; a value of None is a tombstone. Kinds that are not known are passed over."""
@@ -41,10 +43,12 @@ class Ledger:
             return
         if raw.claim:
             self._apply_claim(raw, value)
-        elif value is None:
-            self._positions.pop(raw.unit, None)
+            return
+        values = self._notes if raw.is_note else self._positions
+        if value is None:
+            values.pop(raw.unit, None)
         else:
-            self._positions[raw.unit] = value
+            values[raw.unit] = value
 
     def _apply_claim(self, raw: RawKey, value: bytes | None) -> None:
         claims = self._claims.setdefault(raw.unit, {})
@@ -54,6 +58,20 @@ class Ledger:
         claims.pop(raw.claim, None)
         if not claims:
             del self._claims[raw.unit]
+
+    def units(self, connector: str) -> frozenset[UnitKey]:
+        """Returns the units of a connector that have a position or a claim."""
+        return frozenset(
+            unit for known in (self._positions, self._claims) for unit in known if unit.connector == connector
+        )
+
+    def note(self, key: NoteKey) -> bytes | None:
+        """Returns the value of a note; None: there is none."""
+        return self._notes.get(UnitKey(key.connector, key.name))
+
+    def notes(self, connector: str) -> frozenset[NoteKey]:
+        """Returns the keys of a connector's notes."""
+        return frozenset(NoteKey(*key) for key in self._notes if key.connector == connector)
 
     def claims(self, units: Collection[UnitKey]) -> dict[UnitKey, dict[Claim, Slots]]:
         """Returns the claims on each of the units. Raises UnreadableRecord."""

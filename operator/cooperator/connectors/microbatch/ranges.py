@@ -4,6 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+_WAY_OUT = (
+    "stop the connector and reset or alter its offsets, or set fail.on.data.loss to false, to go on with what "
+    "there is"
+)
 _BALANCED = 1.25
 """Partitions stay in their slots while the largest slot has at most this multiple of the least possible."""
 
@@ -68,14 +72,41 @@ class Grouping:
 
 
 class EndBehind(Exception):
-    """A partition ends before the position of its unit: the topic was created anew, or lost records."""
+    """A partition ends before the position of its unit: the topic has lost records."""
 
     def __init__(self, partition: Partition, position: int, end: int) -> None:
         super().__init__(
-            f"{partition} ends at offset {end}, before the position {position} of its unit: reset the "
-            "offsets if the topic was deleted and created again"
+            f"{partition} ends at offset {end}, before the position {position} of its unit, so the topic has "
+            f"lost records: {_WAY_OUT}"
         )
         self.partition = partition
+
+
+class TopicRecreated(Exception):
+    """A topic was deleted and created again: the offsets of its units are those of other records."""
+
+    def __init__(self, partition: Partition, position: int) -> None:
+        super().__init__(
+            f"topic {partition.topic} was deleted and created again, and the position {position} of "
+            f"{partition} is one of the old topic: {_WAY_OUT}"
+        )
+        self.partition = partition
+
+
+def halved(limits: Limits, times: int) -> Limits:
+    """Returns the limits after so many halvings; at least 1."""
+    return Limits(max(1, limits.per_unit >> times), max(1, limits.per_task >> times))
+
+
+def by_turn(ranges: Sequence[Range], slots: int, turn: int) -> tuple[tuple[Range, ...], ...]:
+    """Returns the ranges of each slot if no slot may read two topics.
+
+    If there are more topics than slots, ``turn`` decides which are left out, so that all of them get theirs.
+    """
+    topics = sorted({each.partition.topic for each in ranges})
+    first = turn * slots % len(topics) if len(topics) > slots else 0
+    chosen = (topics + topics)[first : first + min(slots, len(topics))]
+    return tuple(tuple(each for each in ranges if each.partition.topic == topic) for topic in chosen)
 
 
 def plan_ranges(

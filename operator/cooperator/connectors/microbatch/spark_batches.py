@@ -62,6 +62,47 @@ class Source:
     poll_timeout_ms: int = 20_000
 
 
+def read(spark: "SparkSession", source: Source, **what: str | int) -> "DataFrame":
+    """Returns the records as a relation. ``what`` are ``slots`` or ``ranges`` (see ``KafkaRanges``)."""
+    options: dict[str, str | int | bool] = {
+        "pool": source.pool,
+        "includeHeaders": source.headers,
+        "failOnDataLoss": source.fail_on_data_loss,
+        "pollTimeoutMs": source.poll_timeout_ms,
+        **what,
+        **{f"kafka.{name}": value for name, value in source.settings.items()},
+    }
+    return spark.read.format(SOURCE).options(**options).load()
+
+
+def batch_of(
+    session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+) -> dict[str, Any]:
+    """Returns a batch as ``KafkaTransactions`` reads it."""
+    units = [
+        [[*each.partition, each.start, each.end, *records[each.partition]] for each in slot] for slot in slots
+    ]
+    return {"session": session, "slots": units}
+
+
+def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Range]]) -> Outcome:
+    """Runs a batch by a plan of ``KafkaTransactions``."""
+    try:
+        told = json.loads(plan.run(json.dumps(batch)))["slots"]
+    except Exception as error:
+        # It was cancelled, or what failed was not a slot's own work.
+        return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
+    return Outcome(
+        sum(slot.get("rows", 0) for slot in told),
+        [SlotFailure(n, Kind(slot["kind"]), slot["error"]) for n, slot in enumerate(told) if "kind" in slot],
+        {
+            each.partition: count
+            for ranges, slot in zip(slots, told, strict=True)
+            for each, count in zip(ranges, slot.get("counts", ()), strict=False)
+        },
+    )
+
+
 class SparkBatches:
     """Runs the batches of one task, all in one thread; ``cancel`` may be called by any."""
 
@@ -71,22 +112,29 @@ class SparkBatches:
         source: Source,
         transform: "Callable[[DataFrame], DataFrame]",
         target: Target,
+        topic_of: Callable[[str], str] | None = None,
     ) -> None:
         """``transform`` returns rows with the columns topic and value.
 
         They may have the columns partition, key, headers and timestamp, too; null is the producer's choice.
+        With ``topic_of`` they need no topic: it returns the topic for rows from a source topic, and a slot
+        must not read two of these.
         """
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
         self._source = source
         self._transform = transform
+        self._topic_of = topic_of
         self._target = target.encode()
         self._slots = target.slots.count
         self._plan: Any = None
         self._group = f"batches of {target.slots.prefix} {uuid.uuid4().hex}"
         self._thread: int | None = None
-        self._cancelled = False
+
+    @property
+    def reads_topics_apart(self) -> bool:
+        return self._topic_of is not None
 
     def open(self, session: str) -> None:
         self._name_jobs()
@@ -98,28 +146,11 @@ class SparkBatches:
     def run(
         self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
     ) -> Outcome:
-        batch = {
-            "session": session,
-            "slots": [
-                [[*each.partition, each.start, each.end, *records[each.partition]] for each in slot]
-                for slot in slots
-            ],
-        }
         self._name_jobs()
-        plan = self._planned()
-        try:
-            told = json.loads(plan.run(json.dumps(batch)))
-        except Exception as error:
-            # It was cancelled, or what failed was not a slot's own work.
-            return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
-        return Outcome(
-            sum(slot.get("rows", 0) for slot in told["slots"]),
-            [
-                SlotFailure(index, Kind(slot["kind"]), slot["error"])
-                for index, slot in enumerate(told["slots"])
-                if "kind" in slot
-            ],
-        )
+        batch = batch_of(session, slots, records)
+        if self._topic_of is not None:
+            batch["topics"] = [self._topic_of(slot[0].partition.topic) for slot in slots]
+        return run_batch(self._planned(), batch, slots)
 
     def cancel(self) -> None:
         self._spark.sparkContext.cancelJobGroup(self._group)
@@ -130,15 +161,7 @@ class SparkBatches:
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""
-        options: dict[str, str | int | bool] = {
-            "slots": self._slots,
-            "pool": self._source.pool,
-            "includeHeaders": self._source.headers,
-            "failOnDataLoss": self._source.fail_on_data_loss,
-            "pollTimeoutMs": self._source.poll_timeout_ms,
-            **{f"kafka.{name}": value for name, value in self._source.settings.items()},
-        }
-        return self._transform(self._spark.read.format(SOURCE).options(**options).load())
+        return self._transform(read(self._spark, self._source, slots=self._slots))
 
     def _planned(self) -> Any:
         if self._plan is None or not self._plan.isReusable():
@@ -172,6 +195,7 @@ class SparkEnds:
         return Look(
             {Partition(topic, number): end for topic, number, end in told["ends"]},
             {Partition(topic, number): reason for topic, number, reason in told["unknown"]},
+            dict(told["ids"]),
         )
 
     def close(self) -> None:

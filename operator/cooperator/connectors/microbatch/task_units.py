@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from cooperator.connectors.microbatch import kafka_positions
-from cooperator.connectors.microbatch.batches import Owned, PositionRecord
+from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import UnitKey
 from cooperator.connectors.microbatch.ranges import Partition
 
@@ -21,12 +21,16 @@ class TaskUnits:
     def recover(self) -> Owned:
         return _owned(self._units.recover)
 
-    def record(self, partition: Partition, position: int) -> PositionRecord:
-        key, value, number = self._units.record(UnitKey(self._connector, str(partition)), position)
+    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
+        unit = UnitKey(self._connector, str(partition))
+        key, value, number = self._units.record(unit, stand.next, stand.topic_id)
         return PositionRecord(key.decode(), value.decode(), number)
 
 
 def _owned(call: Callable[[], kafka_positions.Owned]) -> Owned:
     found = call()
-    positions = {Partition.of_unit(key.unit): position for key, position in found.positions.items()}
+    positions = {
+        Partition.of_unit(key.unit): Stand(position.next, position.topic_id)
+        for key, position in found.positions.items()
+    }
     return Owned(positions, found.session)

@@ -4,15 +4,16 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.microbatch.claims import UnitKey
-from cooperator.connectors.microbatch.positions import Claims, Ledger, Positions
+from cooperator.connectors.microbatch.positions import Ledger
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ class TopicReader:
         self._began = -1
         self._admin: AdminClient | None = None
 
-    def read(self, units: Collection[UnitKey], patience: Patience) -> tuple[Claims, Positions]:
-        """Returns what is there about the units. Raises ``Cancelled`` and ``UnreadableRecord``.
+    def read(self, ask: Callable[[Ledger], T], patience: Patience) -> T:
+        """Returns what ``ask`` finds. Raises ``Cancelled``, and what ``ask`` raises.
 
         Callers that wait for another's reading share the next one.
         """
@@ -55,7 +56,7 @@ class TopicReader:
                 began = next(self._clock)
                 self._catch_up(self._ends(patience), patience)
                 self._began = began
-            return self._ledger.claims(units), self._ledger.positions(units)
+            return ask(self._ledger)
         finally:
             self._lock.release()
 

@@ -44,13 +44,12 @@ public final class KafkaTransactions {
   static final ObjectMapper JSON = new ObjectMapper();
 
   private final RDD<InternalRow> rows;
+  private final GivenRows given;
   private final SlotWriter.Target target;
   private final boolean isReusable;
 
   private KafkaTransactions(QueryExecution query, SlotWriter.Target target, int slots) {
-    this.rows = new PlacedRows(query.toRdd(), target.idPrefix());
-    this.target = target;
-    this.isReusable = !variesByBatch(query.analyzed());
+    this(query.toRdd(), null, target, !variesByBatch(query.analyzed()));
     if (rows.getNumPartitions() != slots) {
       throw new IllegalArgumentException(
           "the query's plan has " + rows.getNumPartitions() + " Spark partitions instead of " + slots
@@ -58,19 +57,42 @@ public final class KafkaTransactions {
     }
   }
 
+  private KafkaTransactions(
+      RDD<InternalRow> rows, GivenRows given, SlotWriter.Target target, boolean isReusable) {
+    this.rows = new PlacedRows(rows, target.idPrefix());
+    this.given = given;
+    this.target = target;
+    this.isReusable = isReusable;
+  }
+
   /**
-   * Plans a query, with columns topic, value and optionally partition, key, headers, timestamp.
+   * Plans a query, with columns value and optionally topic, partition, key, headers, timestamp.
    *
    * @param target JSON: {@code id_prefix} of transactional ids, the topic {@code positions}, {@code slots}
    *     (as the source's option says), and {@code settings} of the producer
    */
   public static KafkaTransactions plan(QueryExecution query, String target) throws IOException {
-    JsonNode node = JSON.readTree(target);
-    return new KafkaTransactions(
-        query,
-        new SlotWriter.Target(
-            settings(node), node.get("id_prefix").asText(), node.get("positions").asText(), columns(query)),
-        node.get("slots").asInt());
+    return new KafkaTransactions(query, target(query, target), JSON.readTree(target).get("slots").asInt());
+  }
+
+  /**
+   * Writes rows that were read and converted before, by {@link #run} with {@code given} and one slot. They have
+   * the columns of {@link #plan}; the producers are those of the plan with the same target.
+   */
+  public static KafkaTransactions given(QueryExecution query, String target) throws IOException {
+    GivenRows rows = new GivenRows(query.sparkSession().sparkContext(), query.executedPlan().executeCollect());
+    return new KafkaTransactions(rows, rows, target(query, target), false);
+  }
+
+  private static SlotWriter.Target target(QueryExecution query, String text) throws IOException {
+    JsonNode node = JSON.readTree(text);
+    return new SlotWriter.Target(
+        settings(node), node.get("id_prefix").asText(), node.get("positions").asText(), columns(query));
+  }
+
+  /** Returns JSON with {@code kind} and {@code error}, as {@link #run} does for a slot. */
+  public static String failure(Throwable error) {
+    return SlotResult.failed(error).json().toString();
   }
 
   /** Whether the plan serves another batch: not if it has a time of its own, or random numbers. */
@@ -108,6 +130,13 @@ public final class KafkaTransactions {
     return "";
   }
 
+  /** Frees the rows that were {@link #given}, once nothing runs. */
+  public void free() {
+    if (given != null) {
+      given.free();
+    }
+  }
+
   /** Closes the producers of all slots, and aborts what they have not committed. Executors close theirs later. */
   public void close() {
     PlacedRows.forget(target.idPrefix());
@@ -118,9 +147,10 @@ public final class KafkaTransactions {
    * Runs a batch and waits for it.
    *
    * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
-   *     from, to, key, value, positionsPartition]}
-   * @return JSON: {@code slots}, for each slot {@code {"rows": count}} or {@code {"kind": …, "error": …}} with
-   *     the kinds fenced, retriable, data_loss and failed
+   *     from, to, key, value, positionsPartition]}; optionally {@code topics}, for each slot the topic of rows
+   *     without one, and {@code given} (false)
+   * @return JSON: {@code slots}, for each slot {@code {"rows": count, "counts": [records of a unit, …]}} or
+   *     {@code {"kind": …, "error": …}} with the kinds fenced, retriable, data_loss and failed
    */
   public String run(String batch) throws IOException {
     JsonNode node = JSON.readTree(batch);
@@ -132,7 +162,14 @@ public final class KafkaTransactions {
             new SlotWork.Unit(
                 OffsetRange.of(unit), unit.get(4).asText(), unit.get(5).asText(), unit.get(6).asInt()));
       }
-      works.add(new SlotWork(works.size(), node.get("session").asText(), units));
+      JsonNode topic = node.path("topics").path(works.size());
+      works.add(
+          new SlotWork(
+              works.size(),
+              node.get("session").asText(),
+              units,
+              topic.isTextual() ? topic.asText() : null,
+              node.path("given").asBoolean()));
     }
     SlotResult[] results = new SlotResult[works.size()];
     runJob(new SlotTask(target, works.toArray(SlotWork[]::new)), results, SlotResult.class);
@@ -195,7 +232,7 @@ public final class KafkaTransactions {
           writer.write(rows.next());
         }
         writer.commit();
-        return SlotResult.done(count);
+        return SlotResult.done(count, work.counts());
       } catch (Throwable error) {
         if (writer != null) {
           writer.abort();
@@ -259,7 +296,7 @@ public final class KafkaTransactions {
   private static SlotWriter.Columns columns(QueryExecution query) {
     List<Attribute> output = CollectionConverters.asJava(query.executedPlan().output());
     return new SlotWriter.Columns(
-        column(output, "topic", true, DataTypes.StringType),
+        column(output, "topic", false, DataTypes.StringType),
         column(output, "partition", false, DataTypes.IntegerType),
         column(output, "key", false, DataTypes.BinaryType, DataTypes.StringType),
         column(output, "value", true, DataTypes.BinaryType, DataTypes.StringType),

@@ -61,6 +61,9 @@ final class RangeConsumer {
     List<ConsumerRecord<byte[], byte[]>> records = List.of();
     int index;
 
+    /** The records of the present range that were returned. */
+    long count;
+
     Place(TopicPartition partition) {
       this.partition = partition;
     }
@@ -100,6 +103,7 @@ final class RangeConsumer {
     for (OffsetRange range : ranges) {
       Place place = places.get(range.place());
       place.range = range;
+      place.count = 0;
       open.add(place);
       if (place.next != range.from()) {
         client.seek(place.partition, range.from());
@@ -126,6 +130,7 @@ final class RangeConsumer {
     while (true) {
       if (current != null) {
         if (current.isReady()) {
+          current.count++;
           return current.records.get(current.index++);
         }
         if (!settle(current)) {
@@ -140,6 +145,12 @@ final class RangeConsumer {
         fetch();
       }
     }
+  }
+
+  /** Returns how many records of a range that {@link #begin} was given were returned. */
+  long count(OffsetRange range) {
+    Place place = places.get(range.place());
+    return place == null || !range.equals(place.range) ? 0 : place.count;
   }
 
   void close() {

@@ -81,11 +81,11 @@ final class RangesReader implements PartitionReader<InternalRow> {
 
   private void end() {
     ended = true;
+    if (work != null) {
+      work.readToTheEnd(work.ranges().stream().mapToLong(consumer::count).toArray());
+    }
     RangeConsumers.give(consumer);
     consumer = null;
-    if (work != null) {
-      work.readToTheEnd();
-    }
   }
 
   private Column column(String name) {

@@ -14,7 +14,7 @@ import org.apache.kafka.common.errors.TransactionAbortedException;
 import org.apache.kafka.common.errors.UnknownProducerIdException;
 
 /** What was done, or why it failed: an answer to Python, which decides what follows. */
-record SlotResult(long rows, String kind, String error) implements Serializable {
+record SlotResult(long rows, long[] counts, String kind, String error) implements Serializable {
   /** The broker knows the producer or its transaction no longer; another initialisation helps. */
   private static final List<Class<? extends KafkaException>> LOST =
       List.of(
@@ -24,8 +24,9 @@ record SlotResult(long rows, String kind, String error) implements Serializable 
           TransactionAbortedException.class,
           UnknownProducerIdException.class);
 
-  static SlotResult done(long rows) {
-    return new SlotResult(rows, "", "");
+  /** {@code counts}: the records read of each unit. */
+  static SlotResult done(long rows, long[] counts) {
+    return new SlotResult(rows, counts, "", "");
   }
 
   /** The kinds are {@code fenced}, {@code retriable}, {@code data_loss} and {@code failed}. */
@@ -34,12 +35,19 @@ record SlotResult(long rows, String kind, String error) implements Serializable 
     for (Throwable each = error; each != null; each = each.getCause()) {
       text.append(text.length() == 0 ? "" : ": caused by ").append(each);
     }
-    return new SlotResult(0, kind(error), text.toString());
+    return new SlotResult(0, new long[0], kind(error), text.toString());
   }
 
   ObjectNode json() {
     ObjectNode node = KafkaTransactions.JSON.createObjectNode();
-    return kind.isEmpty() ? node.put("rows", rows) : node.put("kind", kind).put("error", error);
+    if (!kind.isEmpty()) {
+      return node.put("kind", kind).put("error", error);
+    }
+    node.put("rows", rows);
+    for (long count : counts) {
+      node.withArray("counts").add(count);
+    }
+    return node;
   }
 
   private static String kind(Throwable error) {

@@ -28,13 +28,21 @@ final class SlotWork implements Serializable {
 
   final List<Unit> units;
 
-  /** The reader sets it when it has read all ranges. */
-  private transient boolean read;
+  /** Where rows go that have no topic of their own; may be null. */
+  final String topic;
 
-  SlotWork(int slot, String session, List<Unit> units) {
+  /** Whether the batch was read before, and its rows are given. */
+  private final boolean isGiven;
+
+  /** The reader sets it when it has read all ranges: the number of records of each. */
+  private transient long[] counts;
+
+  SlotWork(int slot, String session, List<Unit> units, String topic, boolean isGiven) {
     this.slot = slot;
     this.session = session;
     this.units = new ArrayList<>(units);
+    this.topic = topic;
+    this.isGiven = isGiven;
   }
 
   List<OffsetRange> ranges() {
@@ -43,12 +51,17 @@ final class SlotWork implements Serializable {
     return found;
   }
 
-  void readToTheEnd() {
-    read = true;
+  void readToTheEnd(long[] counts) {
+    this.counts = counts;
   }
 
   boolean isRead() {
-    return read;
+    return isGiven || counts != null;
+  }
+
+  /** The number of records of each unit's range; empty if they were read before. */
+  long[] counts() {
+    return counts == null ? new long[0] : counts;
   }
 
   /** Makes it the work of the running Spark task, until {@link #leave}. */

@@ -62,14 +62,15 @@ final class SlotWriter {
   void write(InternalRow row) throws Exception {
     check();
     Columns columns = target.columns();
-    if (row.isNullAt(columns.topic())) {
+    String topic = isNull(row, columns.topic()) ? work.topic : topic(row.getUTF8String(columns.topic()));
+    if (topic == null) {
       throw new IllegalArgumentException("a row has no topic: column topic is null");
     }
     Integer partition = isNull(row, columns.partition()) ? null : row.getInt(columns.partition());
     Long timestampMs = isNull(row, columns.timestamp()) ? null : row.getLong(columns.timestamp()) / 1000;
     producer.send(
         new ProducerRecord<>(
-            topic(row.getUTF8String(columns.topic())),
+            topic,
             partition,
             timestampMs == null || timestampMs < 0 ? null : timestampMs,
             isNull(row, columns.key()) ? null : row.getBinary(columns.key()),
