@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.exactly_once import Marker
+from cooperator.connectors.units import Owner as CheckpointOwner
 from cooperator.connectors.units import layout_file, read_layout, settle_layout
 from cooperator.controller.manifests.pins import PINNED, Pin, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import Defaults, image, pod_manifest
@@ -230,16 +231,16 @@ def with_newer(value: Any) -> Any:
 
 def test_a_layout_with_more_fields_is_the_same_and_is_not_rewritten(tmp_path: Path) -> None:
     fixed, units = {"path": "/out", "format": "json"}, ("a-0", "a-1")
-    written = settle_layout(tmp_path, "lake", "g", fixed, units)
+    written = settle_layout(tmp_path, "lake", CheckpointOwner("g"), fixed, units)
     file = layout_file(tmp_path, "lake")
     assert isinstance(file, Path)
     later_text = json.dumps(with_newer(json.loads(file.read_text())))
     file.write_text(later_text)
     read = read_layout(tmp_path, "lake")
     assert read is not None
-    assert (read.first, read.group_id) == (written.first, written.group_id)
+    assert (read.first, read.owner) == (written.first, written.owner)
     assert {**read.fixed, **fixed} == read.fixed
-    settle_layout(tmp_path, "lake", "g", fixed, ("a-0", "a-1", "a-2"))
+    settle_layout(tmp_path, "lake", CheckpointOwner("g"), fixed, ("a-0", "a-1", "a-2"))
     assert file.read_text() == later_text
 
 
