@@ -3,7 +3,7 @@
 
 Needs Python 3.11 or later and nothing else (standard library only). It makes ``.venv`` beside this file,
 installs the project there once (again only when ``pyproject.toml`` changes), and finds Java 17 or 21.
-What has to come from the system's package manager is said first and asked for; ``--yes`` answers.
+It asks before it installs packages of the system; ``--yes`` answers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class PackageManager:
-    """How a system installs packages. ``java``: packages that bring a Java we support, best first.
+    """A system's package manager. ``java``: packages that bring a Java we support, best first.
     ``spin``, ``compiler``: packages for the formal model (docs/spec); empty where there is no spin.
     ``postgresql``: the database that the tests start for themselves.
     ``nodes``: packages for tests on real Kubernetes nodes; ``go``: one that brings Go."""
@@ -172,8 +172,7 @@ def install_project(extras: set[str]) -> None:
     project = f"{ROOT}[{','.join(sorted(extras))}]"
     run(
         [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check", "-e", project],
-        "pip failed: see above; check the network or pip's settings and run this again (what was "
-        "downloaded is kept)",
+        "pip failed: see above; check the network or pip's settings and run this again (downloads are kept)",
     )
     STAMP.write_text(json.dumps({**wanted, "extras": sorted(extras)}))
 
@@ -192,7 +191,7 @@ def find_or_install_java(yes: bool) -> None:
 
 
 def java_problem() -> str | None:
-    """Why there is no fitting Java; None when there is one."""
+    """Returns why there is no fitting Java; None when there is one."""
     code = (
         "from cooperator.artifacts import JavaNotFound, find_java\n"
         "try: find_java()\n"
@@ -209,7 +208,7 @@ def java_problem() -> str | None:
 
 
 def find_or_install_spin(yes: bool) -> None:
-    """What checks the formal model. Where no package brings spin, its own test fails and says what to do."""
+    """Packages that check the formal model. Without spin, its test fails and names the remedy."""
     manager = package_manager()
     if manager is None or not manager.spin:
         return
@@ -228,7 +227,7 @@ def find_or_install_postgresql(yes: bool) -> None:
 
 
 def find_or_install_nodes(yes: bool) -> None:
-    """What real Kubernetes nodes are made of. Where no package brings it, their tests fail and say so."""
+    """Packages for real Kubernetes nodes. Without them, the tests fail and report what is missing."""
     manager = package_manager()
     if manager is None or not manager.nodes:
         return
@@ -255,7 +254,7 @@ def find_or_install_go(yes: bool) -> None:
 
 
 def kubernetes_problem() -> str | None:
-    """Why tests could not get Kubernetes' programs and helm; None when they can."""
+    """Returns why tests could not get Kubernetes' programs and helm; None when they can."""
     code = (
         "from tests.kubernetes import binaries, helm\n"
         "print('; '.join(filter(None, (binaries.problem(), helm.problem()))))"
@@ -312,7 +311,7 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
 
 
 def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
-    """Arguments of pytest by the part of the tests; what somebody asked for is one part."""
+    """Arguments of pytest by the part of the tests; arguments of the user are one part."""
     if arguments:
         return {"tests": tuple(arguments)}
     # Not there where Python is too old, which is to be said first.
@@ -335,7 +334,8 @@ def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
 FAILED = ROOT / ".pytest_cache" / "parts"
 """Where pytest notes for each part what failed."""
 MOST_SECOND_TRIES = 3
-"""More tests of one part that fail do not fail by chance; parameters of one that share a fixture are one."""
+"""More failures than this in one part are not due to chance; parametrized cases that share a fixture count
+as one."""
 
 
 def run_tests(pytest_arguments: list[str]) -> int:
@@ -355,7 +355,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
     }
     results = {}
     unsteady: list[str] = []
-    # What failed in an earlier run is not of this one.
+    # Failures of an earlier run do not belong to this one.
     shutil.rmtree(FAILED, ignore_errors=True)
     for name, command in parts.items():
         say(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}")
@@ -375,7 +375,7 @@ def run_tests(pytest_arguments: list[str]) -> int:
 
 
 def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:
-    """Run alone what failed of that part among other tests (decision 028). What passes now is added to
+    """Run alone what failed of that part among other tests (decision 028). Tests that pass now are added to
     ``unsteady``; 0 when all did; 1 when tests could not be collected."""
     known = FAILED / part / "v" / "cache" / "lastfailed"
     failed = sorted(json.loads(known.read_text())) if known.exists() else []

@@ -1,4 +1,4 @@
-"""How many tasks a member can carry: memory and processor time, on a real Spark with its defaults.
+"""Measures how many tasks a member can carry: memory and processor time, on a real Spark with its defaults.
 
 ``python -m benchmarks.capacity --steps 10,25,50 --seconds 60``: one member, one broker. Each task copies one
 partition into parquet files. Each step adds tasks; then all of them get records at every trigger ("loaded"),

@@ -114,7 +114,8 @@ def play_ours(size: Size) -> OurIncarnation:
 
 
 def turns_for(size: Size) -> tuple[int, int, int]:
-    """How often the two sides take turns, and how many incarnations Kafka's side and ours play in a turn.
+    """Returns how often the two sides take turns, and how many incarnations Kafka's side and ours play in a
+    turn.
 
     There are enough to be warm: a short incarnation right after the other side's finds nothing in the
     processor's caches. There are few where one takes a minute.
@@ -195,7 +196,7 @@ def table(sizes: Sequence[Mapping[str, Any]]) -> str:
 def document(sizes: Sequence[Mapping[str, Any]]) -> str:
     """The page of the documentation."""
     where = f"{platform.machine()}, {os.cpu_count()} cores, CPython {platform.python_version()}"
-    return f"""# How long a decision takes
+    return f"""# Time of a decision
 
 Written by `python -m benchmarks.planner --document docs/evidence/speed.md` ({where}).
 Kafka is `IncrementalCooperativeAssignor` of Connect {KAFKA_VERSION} on a warm JVM. Ours is the whole leader:

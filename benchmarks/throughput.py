@@ -137,7 +137,7 @@ SCENARIOS: Final[dict[str, Callable[[argparse.Namespace], Iterator[list[Turn]]]]
 def run(scenario: str, options: argparse.Namespace, around: Surroundings) -> dict[str, Any]:
     """Play a scenario's turns, contender after contender, in each repetition beginning with another one.
 
-    What has been measured is written after each turn.
+    Results are written after each turn.
     """
     told: dict[str, Any] = {
         "scenario": scenario,

@@ -32,7 +32,7 @@ STORIES: Final = {
 
 
 def stretches(run: Run, end_ms: int) -> Iterator[tuple[TaskId, str, float, float]]:
-    """Which task ran on which worker, from when to when (at most ``end_ms``), in seconds."""
+    """Yields which task ran on which worker, from when to when (at most ``end_ms``), in seconds."""
     running: dict[TaskId, tuple[str, int]] = {}
 
     def stop(task: TaskId, at_ms: int) -> tuple[TaskId, str, float, float]:

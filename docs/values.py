@@ -36,7 +36,8 @@ class Value:
 
 
 def values(text: str) -> Iterator[Value]:
-    """Of a values.yaml, in its order. Raises ValueError for a key without a meaning."""
+    """Returns the documented values of a values.yaml, in its order. Raises ValueError for a key without a
+    comment."""
     defaults = yaml.safe_load(text)
     comment, above = "", list[tuple[int, str]]()
     documented: tuple[str, ...] | None = None

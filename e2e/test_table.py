@@ -55,7 +55,7 @@ class MeasuredWorker:
         self.place.cluster.kubectl("scale", "-n", self.place.namespace, "worker/lake", f"--replicas={count}")
 
     def on(self, *members: str) -> int:
-        """How many tasks run on these members."""
+        """Returns how many tasks run on these members."""
         return sum(member in members for member in where(self._seen.records).values())
 
     def members_on(self, node: str) -> list[str]:
@@ -92,7 +92,7 @@ class MeasuredWorker:
         before = where(self._seen.records)
         fault = do()
         lost = {task for task, member in before.items() if member in fault.departed}
-        self.place.eventually(lambda: lost <= self._begun(fault.began_ms), 400, "what was lost runs again")
+        self.place.eventually(lambda: lost <= self._begun(fault.began_ms), 400, "the lost tasks run again")
         self.calm()
         found = cost(self._seen.records, fault, self._generation() - generation)
         after()
@@ -151,7 +151,7 @@ def now_ms() -> int:
 
 
 @slow("env -u CI pytest e2e/test_table.py -s")
-def test_what_each_fault_costs(
+def test_the_cost_of_each_fault(
     place: NodeNamespace, store: Store, watched: Prometheus | None, picture: Path | None
 ) -> None:
     place.operator(worker={"secrets": [SECRET]})

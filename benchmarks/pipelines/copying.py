@@ -1,4 +1,4 @@
-"""COPY by hand: what one would do for one load of a table, and what one would write as a program.
+"""COPY by hand: the way to do one load of a table, and what one would write as a program.
 
 As a program, the consumer.
 """

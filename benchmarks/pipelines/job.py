@@ -1,4 +1,4 @@
-"""What a contender is asked to do, and the interface that it has."""
+"""The job that contenders do, and the interface of a contender."""
 
 import json
 import os

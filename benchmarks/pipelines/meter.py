@@ -106,7 +106,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Spent:
-    """What was spent between two moments.
+    """Resources spent between two moments.
 
     ``others_cores``: by everything else on the machine, which is next to nothing if the machine is idle.
     """
@@ -139,7 +139,8 @@ class Meter:
         self._thread.join()
 
     def between(self, begin: float, end: float) -> Spent:
-        """What was spent between two values of ``time.monotonic``. Waits for a sample after ``end``."""
+        """Returns what was spent between two values of ``time.monotonic``. Waits for a sample after
+        ``end``."""
         while self.samples[-1].at < end and self._thread.is_alive():
             time.sleep(_SAMPLE_S)
         first, last = self._at(begin), self._at(end)

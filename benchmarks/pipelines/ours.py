@@ -126,7 +126,7 @@ def _worker(job: Job) -> str:
 
 
 def resources(job: Job, tasks: int, config: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The Worker and the Connector. What they do not say has its default."""
+    """The Worker and the Connector. Options that they leave out have their defaults."""
     allowed = {"envAllowed": [_PASSWORD]} if job.sink == "postgres" else {}
     worker = {"replicas": 1, "runtime": "spark", **allowed}
     connector = {

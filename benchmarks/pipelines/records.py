@@ -205,7 +205,7 @@ def due_ns(value: bytes) -> int:
 
 
 def number_due(rate: int, elapsed_ns: int) -> int:
-    """How many records of ``steadily`` are due before a time after its begin."""
+    """Returns how many records of ``steadily`` are due before a time after its begin."""
     return -(-max(0, elapsed_ns) // (1_000_000_000 // rate))
 
 

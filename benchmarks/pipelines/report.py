@@ -14,7 +14,7 @@ OURS: Final = "cooperator"
 
 @dataclass(frozen=True)
 class Bound:
-    """What a figure of ours has to be. ``base`` names the contender that the figure is divided by; empty: the
+    """The bound of one of our figures. ``base`` names the contender that the figure is divided by; empty: the
     figure itself is bounded."""
 
     figure: str
@@ -148,7 +148,7 @@ def document(runs: Mapping[str, Mapping[str, Any]]) -> str:
         for scenario in _TITLES
         if scenario in runs
     ]
-    return f"""# How fast, and for how much
+    return f"""# Speed and cost
 
 Written by `python -m benchmarks.throughput document` from the figures of the commands below.
 {machine["processor"]}, {machine["cores"]} cores, {machine["memory_gib"]} GiB; Java {versions["java"]},

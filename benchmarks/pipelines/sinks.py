@@ -1,4 +1,4 @@
-"""How far a sink is, seen without disturbing it, and what readers find in it at the end."""
+"""Observes the progress of a sink without disturbing it, and reads its contents at the end."""
 
 import os
 from collections.abc import Mapping

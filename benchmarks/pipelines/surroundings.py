@@ -1,4 +1,5 @@
-"""What a run needs beside contenders: a broker, and where they are used a database and a schema registry."""
+"""The services of a run beside its contenders: a broker, and where they are used a database and a schema
+registry."""
 
 import os
 import platform

@@ -110,7 +110,10 @@ def test_a_request_that_somebody_has_overheard_cannot_be_sent_again(
     monkeypatch.setattr(spark, "ask", listening)
     assert "1 in all" in member.asked().reset("copy", {})
     code, said = refused(lambda: ask(*overheard[-1]))
-    assert (code, said) == (403, "the nonce is not of this member, or was used: get a new one")
+    assert (code, said) == (
+        403,
+        "the nonce was not issued by this member or has been used: request a new one",
+    )
 
 
 def test_offsets_move_only_of_connectors_that_the_config_log_calls_stopped(member: Member) -> None:

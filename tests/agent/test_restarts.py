@@ -180,7 +180,7 @@ def test_nothing_comes_back_without_a_lease(member):
 
 
 @pytest.mark.parametrize("again", ["configuration", "request"])
-def test_what_cannot_pass_stays_failed_until_somebody_acts(member, again):
+def test_a_permanent_failure_stays_failed_until_a_user_acts(member, again):
     member.run(A0, A1)
     member.tell(ev.Failed(A0, member.attempt(A0), "option 'topic': is required", "InvalidOption"))
     status, in_ms = last(member)

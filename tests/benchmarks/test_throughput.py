@@ -1,4 +1,4 @@
-"""What the benchmark of throughput computes: processor time of trees, records, ratios and verdicts."""
+"""Computations of the benchmark of throughput: processor time of trees, records, ratios and verdicts."""
 
 import io
 import json

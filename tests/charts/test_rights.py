@@ -124,7 +124,7 @@ def test_an_operator_serves_all_namespaces_or_some(release: Release) -> None:
         release.manifests({**CLUSTERWIDE, **NAMESPACED})
 
 
-def test_what_workers_may_name_is_told_to_the_operator(release: Release) -> None:
+def test_the_chart_passes_the_allowed_names_to_the_operator(release: Release) -> None:
     def told(**worker: Any) -> set[str]:
         [container] = release.operator_pod({"worker": worker})["spec"]["containers"]
         return {word for word in container["args"] if "worker-" in word and not word.startswith("--image")}

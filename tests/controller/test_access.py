@@ -1,4 +1,4 @@
-"""What the operator knows of the way into Kafka, as its Secrets come, change and go."""
+"""The operator's Kafka credentials as Secrets are created, changed and deleted."""
 
 import base64
 from pathlib import Path

@@ -120,7 +120,7 @@ def test_policy_and_operator_agree_on_any_template(guarded: Guarded) -> None:
     agree()
 
 
-def test_what_was_there_before_can_be_changed_elsewhere_and_deleted(
+def test_existing_workers_can_change_other_fields_and_be_deleted(
     cluster: ControlPlane, namespace: str, guarded: Guarded
 ) -> None:
     # The rules apply to changed specs only, so a finalizer can be removed from a Worker that is no longer

@@ -179,10 +179,10 @@ MISTYPED: Mapping[str, tuple[dict[str, Any], str]] = {
     "volumes as a text": ({"volumes": "none"}, ".volumes is 'none': write a list"),
     "volumes that are nothing": ({"volumes": None}, ".volumes is null: write a list"),
     "a volume as a number": ({"volumes": [5]}, ".volumes[0] is 5: write a mapping with name"),
-    "a volume without a name": ({"volumes": [{"emptyDir": {}}]}, ".volumes[0].name is null: write a text"),
-    "a name as a mapping": ({"volumes": [{"name": {}}]}, ".volumes[0].name is a mapping: write a text"),
+    "a volume without a name": ({"volumes": [{"emptyDir": {}}]}, ".volumes[0].name is null: use a string"),
+    "a name as a mapping": ({"volumes": [{"name": {}}]}, ".volumes[0].name is a mapping: use a string"),
     "variables as a mapping": (own(env={"A": "1"}), ".containers[0].env is a mapping: write a list"),
-    "mounts without a path": (own(volumeMounts=[{"name": "a"}]), ".volumeMounts[0].mountPath is null: write"),
+    "mounts without a path": (own(volumeMounts=[{"name": "a"}]), ".volumeMounts[0].mountPath is null: use"),
     "tolerations as a flag": ({"tolerations": True}, ".tolerations is true: write a list"),
     "a context as a list": ({"securityContext": []}, ".securityContext is a list: write a mapping"),
 }
@@ -214,7 +214,7 @@ USEFUL = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_the_level_restricted_forbids_is_refused_and_an_installation_may_allow_it(case: str) -> None:
+def test_settings_above_level_restricted_are_refused_unless_the_installation_allows_them(case: str) -> None:
     spec, said = REFUSED[case]
     found = not_allowed(worker(spec), STRICT)
     assert found.startswith("spec.template.spec.")
@@ -230,7 +230,7 @@ def test_wrong_types_are_refused_by_every_installation(case: str, allowance: All
     assert said in not_allowed(worker(spec), allowance)
 
 
-def test_what_users_need_is_allowed() -> None:
+def test_common_templates_are_allowed() -> None:
     assert not_allowed(worker(USEFUL), STRICT) == ""
 
 
@@ -344,7 +344,7 @@ def above_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
 
 @given(SPECS, st.booleans())
 @settings(max_examples=600, deadline=None)
-def test_what_is_allowed_can_be_made_and_is_restricted(spec: dict[str, Any], executors: bool) -> None:
+def test_allowed_templates_render_and_meet_level_restricted(spec: dict[str, Any], executors: bool) -> None:
     try:
         asked = worker(spec, **(EXECUTORS if executors else {}))
     except ResourceError:

@@ -1,5 +1,5 @@
 """The way to the API server is bad: every write meets a conflict, watches lag or break off, a frozen operator
-wakes up. What is asserted is measured at the members."""
+wakes up. Assertions are about facts that the members measured."""
 
 import threading
 import time
@@ -58,7 +58,7 @@ def test_every_write_meets_a_conflict_and_all_is_done_once(installation: Install
     assert annotations
     installation.settled()
     assert installation.runs(*FOUR) == before
-    assert since(installation, once) == {1}, "what was asked for once was done once"
+    assert since(installation, once) == {1}, "each request was carried out once"
 
     installation.worker(replicas=2, restartNonce="again")
     uids = {pod["metadata"]["uid"] for pod in installation.pods().values()}

@@ -42,7 +42,7 @@ def uids(installation: Installation) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()}
 
 
-def test_the_teeth_of_a_saw_move_nothing_and_what_lasts_moves_what_it_must(
+def test_the_teeth_of_a_saw_move_nothing_and_a_lasting_change_moves_what_it_must(
     installation: Installation,
 ) -> None:
     before, count, pods = started(installation, 3), starts(installation), uids(installation)

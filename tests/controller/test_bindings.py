@@ -106,7 +106,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_what_was_started_is_never_started_elsewhere(seed: int) -> None:
+def test_a_started_connector_never_starts_in_another_worker(seed: int) -> None:
     chance = random.Random(seed)
     server = Server()
     operator = Operator(server)
@@ -135,7 +135,7 @@ def test_what_was_started_is_never_started_elsewhere(seed: int) -> None:
             assert server.body["spec"]["workerRef"]["name"] in started
 
 
-def test_what_an_earlier_operator_gave_to_members_runs_on_bound() -> None:
+def test_connectors_of_an_earlier_operator_stay_bound() -> None:
     server = Server(finalizers=[FINALIZER])
     operator = Operator(server)
     assert operator.reconcile("lake", deepcopy(server.body))

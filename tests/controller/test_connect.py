@@ -203,7 +203,7 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(
         assert foreign.running() == before
         installation.delete("workers", "bay")
         installation.eventually(lambda: installation.is_gone("workers", "bay"), 120)
-        assert foreign.ask("connectors") == ["lines"], "what is not ours is not deleted"
+        assert foreign.ask("connectors") == ["lines"], "foreign objects are not deleted"
 
 
 @slow("env -u CI pytest tests/controller/test_connect.py")

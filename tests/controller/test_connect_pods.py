@@ -1,4 +1,4 @@
-"""Pods of stock Connect workers, and what such a pod does before it ends: no server needed."""
+"""Pods of stock Connect workers, and the last steps of such a pod: no server needed."""
 
 import os
 import shutil

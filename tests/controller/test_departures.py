@@ -129,7 +129,7 @@ def test_an_operator_that_dies_and_comes_back_touches_no_task(installation: Inst
     assert {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()} == pods
 
 
-def test_of_two_operators_one_acts_and_the_other_takes_over(installation: Installation) -> None:
+def test_one_of_two_operators_acts_and_the_other_takes_over(installation: Installation) -> None:
     before = started(installation)
     count = starts(installation)
     second = installation.operator()

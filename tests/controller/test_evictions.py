@@ -31,8 +31,9 @@ def evict(installation: Installation, pod: str) -> str:
 
 
 def healthy(installation: Installation) -> int:
-    """How many members the disruption budget counts as ready. Its controller learns of new kinds of owners
-    every half a minute, and waits for minutes after a few failures, unless somebody touches the budget."""
+    """Returns how many members the disruption budget counts as ready. Its controller learns of new kinds of
+    owners every half a minute, and waits for minutes after a few failures, unless somebody touches the
+    budget."""
     path = f"/apis/policy/v1/namespaces/{installation.namespace}/poddisruptionbudgets/lake"
     touched = {"metadata": {"annotations": {"touched": str(time.monotonic_ns())}}}
     counted: int = installation.cluster.api.patch(path, touched).get("status", {}).get("currentHealthy", 0)

@@ -55,7 +55,7 @@ def test_a_driver_is_told_where_it_is_and_what_executors_are_made_of() -> None:
     }
 
 
-def test_what_the_user_says_of_executors_is_on_top() -> None:
+def test_the_users_executor_settings_take_precedence() -> None:
     own = {
         "spark.driver.host": "10.0.0.1",
         "spark.kubernetes.namespace": "batch",

@@ -67,7 +67,7 @@ def test_rights_that_are_taken_are_missed_aloud_and_the_group_is_led_on(installa
     installation.eventually(lambda: set(installation.pods()) == {"lake-0", "lake-1", "lake-2"}, 90)
 
 
-def test_what_changes_while_kafka_is_away_is_done_when_it_is_back(
+def test_changes_during_a_kafka_outage_are_applied_after_it(
     installation: Installation, broker: EmbeddedBroker
 ) -> None:
     before = started(installation)

@@ -26,7 +26,7 @@ FOUR: Final = ("a-0", "a-1", "a-2", "a-3")
 
 def through(installation: Installation, side: str, reached: Callable[[], object]) -> int:
     """Operators that end at their first, second, third … write, one after the other, until one gets through
-    to ``reached``: every write of the way is the last of some operator. How many operators there were."""
+    to ``reached``: every write of the way is the last of some operator. Number of operators so far."""
     first = 1 + (STRIDE // 2 if side == "after" else 0)
     for count, number in enumerate(range(first, _MOST, STRIDE), start=1):
         operator = installation.operator(**{VARIABLE: f"{side}:{number}"})

@@ -1,4 +1,4 @@
-"""What GitOps tools do with kubectl's means: apply by server side, compare, and wait for Ready."""
+"""The steps of GitOps tools, with kubectl's means: apply by server side, compare, and wait for Ready."""
 
 import os
 import subprocess

@@ -144,7 +144,7 @@ def test_a_namespace_goes_whole_though_its_secret_went_first(installation: Insta
         lambda: (c := installation.condition("workers", "lake", "Stalled"))["status"] == "True" and c
     )
     assert "there is no Secret 'login'" in stalled["message"]
-    assert set(installation.journal.running()) == {"a-0", "a-1"}, "what runs goes on"
+    assert set(installation.journal.running()) == {"a-0", "a-1"}, "running tasks go on"
     installation.cluster.api.delete(f"/api/v1/namespaces/{installation.namespace}")
     installation.eventually(
         lambda: installation.is_gone("workers", "lake") and installation.is_gone("connectors", "a"), 180

@@ -246,7 +246,9 @@ class TestWhatCannotBeDone:
         assert "has no Connector 'x'" in spaced(person.cooperator("story", "x-0", code=1))
         assert "no Workers in this namespace" in person.kubectl("cooperator", "status", "-n", "default")
 
-    def test_what_no_operator_has_seen(self, installation: Installation, person: Person) -> None:
+    def test_resources_that_no_operator_has_observed(
+        self, installation: Installation, person: Person
+    ) -> None:
         installation.worker("lake")
         installation.connector("a")
         assert "no operator has observed it yet" in person.cooperator("status", "lake")

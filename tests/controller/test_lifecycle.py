@@ -13,7 +13,7 @@ pytestmark = pytest.mark.real
 ALL = ("a-0", "a-1", "a-2")
 
 
-def test_what_is_applied_runs_and_says_so(installation: Installation) -> None:
+def test_an_applied_connector_runs_and_is_ready(installation: Installation) -> None:
     installation.operator()
     installation.worker(replicas=3)
     installation.connector("a", tasksMax=3)
@@ -145,7 +145,7 @@ def test_a_deleted_worker_leaves_nothing_running(installation: Installation) -> 
     assert "lake" in found["message"]
 
 
-def test_what_cannot_be_read_is_said_and_what_ran_goes_on(installation: Installation) -> None:
+def test_an_unreadable_manifest_is_reported_and_tasks_continue(installation: Installation) -> None:
     installation.operator()
     installation.worker(replicas=1)
     installation.connector("a", tasksMax=1)
@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_said_and_what_ran_goes_on(installation: Installa
     installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
 
 
-def test_what_somebody_else_owns_is_neither_taken_over_nor_deleted(
+def test_foreign_objects_are_neither_taken_over_nor_deleted(
     installation: Installation,
 ) -> None:
     metadata = {"name": "lake", "namespace": installation.namespace}
@@ -198,7 +198,7 @@ ROOT_ON_THE_NODE = {
 }
 
 
-def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_what_ran_goes_on(
+def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_running_members_go_on(
     installation: Installation,
 ) -> None:
     installation.operator()

@@ -13,14 +13,14 @@ def body(**managers: Any) -> dict[str, Any]:
     return {"metadata": {"managedFields": [*fields, {"manager": "x", "subresource": "status"}]}}
 
 
-def test_what_others_say_is_foreign_field_by_field() -> None:
+def test_fields_of_other_managers_are_foreign() -> None:
     found = body(helm=["class", "config"], kubectl=["config"])
     assert foreign(found, ["config", "state"]) == {"config": "helm"}
     assert foreign(found, ["state"]) == {}
     assert foreign({"metadata": {}}, ["config"]) == {}
 
 
-def test_what_came_by_the_api_itself_is_not() -> None:
+def test_fields_set_by_the_rest_api_are_not_foreign() -> None:
     assert foreign(body(**{REST: ["config", "state"]}), ["config", "state"]) == {}
     both = body(**{REST: ["config"], "argocd-controller": ["config"]})
     assert foreign(both, ["config"]) == {"config": "argocd-controller"}

@@ -48,7 +48,7 @@ def test_a_container_s_end_and_its_next_incarnation() -> None:
     assert words(pod(1), up) == "its container runs (restart 0)"
 
 
-def test_what_says_nothing_new_tells_nothing() -> None:
+def test_events_without_news_are_ignored() -> None:
     up = pod(1, running(1))
     assert words(up, pod(2, running(1))) == ""
     assert words(None, up) == ""

@@ -71,7 +71,9 @@ DELETED = {"deletionTimestamp": AT.format(30)}
         (body(running(), pod_phase="Failed"), Phase.TERMINATING, False),
     ],
 )
-def test_where_an_incarnation_is(seen: dict[str, Any], expected: Phase, restarting: bool) -> None:
+def test_the_phase_follows_from_the_containers_state(
+    seen: dict[str, Any], expected: Phase, restarting: bool
+) -> None:
     assert phase(seen) is expected
     assert pod(seen).self_restarting is restarting
 
@@ -148,9 +150,7 @@ def test_another_pods_end_proves_nothing() -> None:
 
 
 @given(starts=st.lists(st.integers(0, 59_000), min_size=2, max_size=6, unique=True), known=st.integers(0, 5))
-def test_of_incarnations_that_follow_each_other_those_up_to_the_last_words_have_ended(
-    starts: list[int], known: int
-) -> None:
+def test_incarnations_up_to_the_last_termination_message_have_ended(starts: list[int], known: int) -> None:
     incarnations = [PodIncarnation(UID, ZERO_MS + start) for start in sorted(starts)]
     said = incarnations[min(known, len(incarnations) - 1)]
     seen = body(WAITING, 3, last=terminated(59, f"{said}\n"))

@@ -54,7 +54,7 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
     worker = f"{installation.namespace}/lake"
     group = f"cooperator-{installation.namespace}.lake"
     seen = first(told, "Pod lake-1: its container has ended")
-    departure = first(told, "lake-1 has ended or leaves")
+    departure = first(told, "lake-1 has ended or is leaving")
     eviction = first(told, "evicting lake-1-")
     rounds = [line for line in told if line["message"].startswith("generation ")]
     held = next(line for line in rounds if " 0 held" not in line["message"])

@@ -109,7 +109,7 @@ def test_an_older_one_that_is_given_the_directory_later_does_not_take_it(cluster
     assert set(cluster.see()[0]) == {"early"}
 
 
-def test_who_has_no_worker_is_in_nobodys_way(cluster: Cluster) -> None:
+def test_a_connector_without_a_worker_blocks_no_other(cluster: Cluster) -> None:
     cluster.connector("stray", "s3a://lake/out", age=2, to="pond")
     cluster.connector("a", "s3a://lake/out", age=1)
     withheld, notes = cluster.see()
@@ -119,7 +119,7 @@ def test_who_has_no_worker_is_in_nobodys_way(cluster: Cluster) -> None:
     assert set(cluster.see()[0]) == {"stray"}
 
 
-def test_what_cannot_be_read_keeps_what_it_had(cluster: Cluster) -> None:
+def test_an_unreadable_connector_keeps_its_directories(cluster: Cluster) -> None:
     cluster.connector("early", "/out", age=2)
     cluster.connector("late", "/out", age=1)
     assert set(cluster.see()[0]) == {"late"}
@@ -202,5 +202,5 @@ NFS = "{name: data, nfs: {server: nas, path: /export/}}"
         ("{spark: {conf: {spark.hadoop.fs.defaultFS: 'hdfs://names'}}}", "/out", "hdfs://names/out"),
     ],
 )
-def test_where_a_directory_is_for_all_workers(spec: str, directory: str, expected: str) -> None:
+def test_only_some_directories_are_the_same_for_all_workers(spec: str, directory: str, expected: str) -> None:
     assert locate_for(worker(spec), "ns")(directory) == expected

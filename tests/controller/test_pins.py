@@ -42,7 +42,9 @@ def test_a_pin_outlives_the_operator_that_made_it(monkeypatch: pytest.MonkeyPatc
     assert upgrade_available(chosen, renewed, SECOND).status is ConditionStatus.FALSE
 
 
-def test_who_names_the_image_is_told_of_other_templates_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_its_own_image_is_told_of_template_changes_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     own = worker("{image: 'example.com/own:7'}")
     pinned = latest(own, FIRST)
     assert upgrade_available(own, pinned, SECOND).status is ConditionStatus.FALSE
@@ -63,7 +65,7 @@ def test_another_image_of_the_operator_is_no_matter_of_stock_workers() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"renderVersion": "x"}', '{"renderVersion": 1}', "null", "[" * 100_000]
 )
-def test_what_is_no_pin_is_none(text: str) -> None:
+def test_an_invalid_pin_is_ignored(text: str) -> None:
     assert pin_of(worker(), body(text=text), FIRST) == latest(worker(), FIRST)
 
 
@@ -115,4 +117,4 @@ def test_nothing_rolls_for_what_cannot_be_read() -> None:
     assert known not in ("r1", "r2")
     api.away = True
     supplies.renew(worker(f"{{restartNonce: x, {template}}}"))
-    assert supplies.revision(reads, []) == known, "what was read once is as it was"
+    assert supplies.revision(reads, []) == known, "objects read once are unchanged"

@@ -95,7 +95,7 @@ def test_a_pod_is_as_restricted_as_can_be() -> None:
     assert made["metadata"]["labels"]["cooperator.dev/index"] == "0"
 
 
-def test_what_a_template_reads_is_found() -> None:
+def test_references_of_a_template_are_found() -> None:
     spec = (
         "{template: {spec: {volumes: [{name: v, secret: {secretName: s1}}, {name: w, configMap: {name: c1}}],"
         " containers: [{name: worker, env: [{name: A, valueFrom: {secretKeyRef: {name: s2, key: k}}}], "
@@ -170,7 +170,7 @@ def test_members_are_replaced_when_the_way_into_kafka_changes() -> None:
         ("|", "|everything", None),
     ],
 )
-def test_what_a_manifest_asks_to_restart(before: str, now: str, expected: RestartRecord | None) -> None:
+def test_restart_requests_of_a_manifest(before: str, now: str, expected: RestartRecord | None) -> None:
     assert record("a", before, now) == expected
 
 
@@ -184,7 +184,7 @@ def lease(holder: str, renewed: str = "t1") -> dict[str, Any]:
 def test_a_lease_is_taken_when_it_has_stood_still_for_its_duration_as_we_saw_it() -> None:
     terms = OperatorLeaseTerms("n", "l", "me", 3_000)
     taken, seen = may_take(terms, lease("other"), None, 1_000)
-    assert not taken, "who has just come cannot know how old it is"
+    assert not taken, "an operator that has just started cannot know its age"
     taken, seen = may_take(terms, lease("other"), seen, 3_999)
     assert not taken
     taken, _ = may_take(terms, lease("other"), seen, 4_000)
@@ -225,12 +225,12 @@ def test_late_events_are_passed_over_and_missed_deletions_are_made_up_for() -> N
     assert store.see(("n", "lake")).pods["lake-0"]["metadata"]["resourceVersion"] == "5"
 
     store.replace(POD, [pod_of("lake-1", 6)], version=5, among=lambda body: True)
-    assert set(store.see(("n", "lake")).pods) == {"lake-1"}, "what the list does not have is gone"
+    assert set(store.see(("n", "lake")).pods) == {"lake-1"}, "objects missing in the list are gone"
     assert store.see(("n", "lake")).gone == (), "but nobody has seen how it ended"
 
     store.put(POD, pod_of("lake-2", 9))
     store.replace(POD, [], version=8, among=lambda body: True)
-    assert set(store.see(("n", "lake")).pods) == {"lake-2"}, "what is newer than the list stays"
+    assert set(store.see(("n", "lake")).pods) == {"lake-2"}, "objects newer than the list stay"
 
     store.put(POD, pod_of("lake-2", 10), deleted=True)
     assert store.see(("n", "lake")).pods == {}
@@ -240,7 +240,7 @@ def test_late_events_are_passed_over_and_missed_deletions_are_made_up_for() -> N
 # --- stories ---
 
 
-def test_what_has_happened_between_two_looks() -> None:
+def test_changes_between_two_observations() -> None:
     def look(generation: int, **tasks: Any) -> dict[str, Any]:
         rebalance = {"term": 1, "generation": generation, "assigned": 2, "revoked": 1, "cause": "lake-1 left"}
         return {
@@ -299,7 +299,7 @@ def body(name: str, deleted: bool = False, **spec: Any) -> dict[str, Any]:
     return {"kind": "Connector", "metadata": metadata, "spec": {"workerRef": {"name": "pipes"}, **spec}}
 
 
-def test_what_cannot_be_read_is_kept_until_it_is_deleted() -> None:
+def test_unreadable_connectors_are_kept_until_deleted() -> None:
     """As after a restart of the operator: it was never read by this process, and runs."""
     good, odd = body("good", **{"class": "a.B"}), body("odd", connectorName="My Odd", tasksMax=0)
     seen = read_connectors([good, odd, body("bad")], Readings())
@@ -333,5 +333,5 @@ def test_a_deleted_resource_goes_when_its_connector_has_stopped_or_is_let_go(
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "../../kube-system/secrets/x", "a%2Fb"])
 def test_no_name_of_a_user_leads_to_another_path(name: str) -> None:
-    with pytest.raises(ClientError, match="this is no name"):
+    with pytest.raises(ClientError, match="is not a valid object name"):
         SECRETS.path("default", name)

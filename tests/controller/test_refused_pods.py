@@ -46,7 +46,7 @@ def test_a_quota_that_has_no_room_for_a_pod(installation: Installation) -> None:
     )
     installation.operator()
     installation.worker(replicas=2)
-    says(installation, "FailedCreate", "lake-1", "exceeded quota: few", "make room in the quota")
+    says(installation, "FailedCreate", "lake-1", "exceeded quota: few", "raise the quota")
     assert installation.condition("workers", "lake", "Stalled")["status"] == "False", "it may pass"
     installation.cluster.api.patch(f"{quotas}/few", {"spec": {"hard": {"pods": "5"}}})
     installation.settled()
@@ -54,7 +54,7 @@ def test_a_quota_that_has_no_room_for_a_pod(installation: Installation) -> None:
     assert installation.condition("workers", "lake", "Ready")["status"] == "True"
 
 
-def test_what_a_pod_lacks_to_start_is_the_workers_condition(installation: Installation) -> None:
+def test_missing_prerequisites_of_a_pod_are_the_workers_condition(installation: Installation) -> None:
     installation.kubelet.takes = lambda pod: False
     installation.operator()
     installation.worker(replicas=1)

@@ -88,9 +88,7 @@ def noop(installation: Installation, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_what_callers_may_is_what_the_api_server_allows_them(
-    installation: Installation, served: Client
-) -> None:
+def test_callers_may_do_what_the_api_server_allows(installation: Installation, served: Client) -> None:
     for authorization in ("", "Bearer nonsense", "Basic YTpi"):
         code, body = Client(served.url, authorization).send("GET /connectors")
         assert (code, body["error_code"]) == (401, 401)
@@ -121,7 +119,7 @@ def test_what_callers_may_is_what_the_api_server_allows_them(
     installation.eventually(lambda: installation.is_gone("connectors", "a"))
 
 
-def test_what_somebody_else_applies_is_changed_there(installation: Installation, served: Client) -> None:
+def test_fields_of_another_manager_are_refused(installation: Installation, served: Client) -> None:
     """A manifest says class, tasksMax and config, and nothing of the state."""
     installation.connector("a", tasksMax=2, config={"units": 2})
     installation.runs("a-0", "a-1")

@@ -28,7 +28,7 @@ def restarted(installation: Installation, before: Counter[str], *tasks: str) -> 
     assert starts(installation) - before == Counter(tasks)
 
 
-def test_what_is_asked_for_restarts_and_nothing_else(installation: Installation) -> None:
+def test_only_the_requested_items_restart(installation: Installation) -> None:
     installation.operator()
     installation.worker(replicas=2)
     installation.connector("a", tasksMax=3, config={"units": 3})

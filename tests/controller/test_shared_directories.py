@@ -1,4 +1,5 @@
-"""Connectors with one directory, on a real API server: who has it goes on, whoever comes later is told."""
+"""Connectors with one directory, on a real API server: its owner goes on, later Connectors get a
+condition."""
 
 from typing import Any
 
@@ -25,7 +26,7 @@ def stalled(installation: Installation, name: str, other: str) -> bool:
     return (found["status"], found.get("reason")) == ("True", "OutputShared") and said
 
 
-def test_who_has_a_directory_keeps_it_over_operators_and_whoever_else_wants_it_waits(
+def test_a_directorys_owner_keeps_it_over_operators_and_others_wait(
     installation: Installation,
 ) -> None:
     operator = installation.operator()

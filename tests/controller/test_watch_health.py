@@ -20,14 +20,14 @@ JUST: float = PATIENCE_S
 LATE: float = PATIENCE_S + 1
 
 
-def test_what_was_heard_before_it_was_listed_is_well() -> None:
+def test_an_object_handled_before_it_is_listed_is_healthy() -> None:
     watch_health = WatchHealth()
     watch_health.heard(LAKE, 5)
     watch_health.listed(LAKE, 5, now_s=0)
     assert watch_health.late(LATE) is None
 
 
-def test_what_is_listed_and_never_heard_of_is_late_in_the_end() -> None:
+def test_an_object_that_no_handler_receives_becomes_late() -> None:
     watch_health = WatchHealth()
     watch_health.listed(LAKE, 5, now_s=0)
     assert watch_health.late(JUST) is None
@@ -43,14 +43,14 @@ def test_an_older_state_does_not_count_and_a_newer_one_does() -> None:
     assert watch_health.late(LATE) is None
 
 
-def test_what_changes_all_the_time_is_not_excused() -> None:
+def test_constant_changes_do_not_reset_lateness() -> None:
     watch_health = WatchHealth()
     for second in range(0, int(LATE) + 1, 30):
         watch_health.listed(LAKE, 5 + second, now_s=second)
     assert watch_health.late(LATE) == LAKE
 
 
-def test_what_is_heard_of_late_but_each_time_is_well() -> None:
+def test_slow_but_complete_handling_is_healthy() -> None:
     watch_health = WatchHealth()
     for second in range(0, 10 * int(LATE), 30):
         watch_health.listed(LAKE, second, now_s=second)
@@ -105,7 +105,7 @@ def test_own_writes_and_lists_are_no_sign_of_life() -> None:
     listing(store, 6, pod(5))
     clock.now_s += LATE
     listing(store, 7, pod(5))
-    assert store.unheard() == "no handler was told of the Pod n/lake-0 as it is listed for 90 s"
+    assert store.unheard() == "no handler received the Pod n/lake-0 as it is listed for 90 s"
 
 
 def test_a_handler_is_a_sign_of_life_also_when_it_brings_no_news() -> None:
@@ -139,7 +139,7 @@ def test_a_list_that_is_older_than_a_deletion_waits_for_nothing() -> None:
 
 
 @given(st.data())
-def test_whose_handlers_hear_everything_within_a_minute_is_never_late(data: st.DataObject) -> None:
+def test_handlers_that_receive_everything_within_a_minute_are_never_late(data: st.DataObject) -> None:
     """Objects come, change and go; each event is delivered late, in order, or (a deletion) never; lists are
     taken at any time and may arrive after later news."""
     clock = Clock()
@@ -194,14 +194,14 @@ def asked(made: Operator) -> tuple[int, str]:
 def test_the_operator_says_what_it_does_not_hear(tmp_path: Path) -> None:
     clock = Clock()
     made = operator(tmp_path, clock)
-    assert asked(made) == (200, "ok"), "who waits for the Lease is well"
+    assert asked(made) == (200, "ok"), "standby replicas report healthy"
     listing(made.store, 6, pod(5))
     assert asked(made) == (200, "ok")
     clock.now_s += LATE
-    assert asked(made) == (503, "no handler was told of the Pod n/lake-0 as it is listed for 90 s")
+    assert asked(made) == (503, "no handler received the Pod n/lake-0 as it is listed for 90 s")
 
 
-def test_what_the_handlers_are_told_is_what_counts(tmp_path: Path) -> None:
+def test_only_handler_calls_count(tmp_path: Path) -> None:
     clock = Clock()
     made = operator(tmp_path, clock)
     [note] = [each.fn for each in registry_of(made)._watching.get_all_handlers() if each.id == "pods"]

@@ -87,7 +87,7 @@ def test_names_that_connect_refuses_are_refused(name: str) -> None:
         connector("a", connectorName=name)
 
 
-def test_of_two_connectors_with_one_name_the_older_keeps_running_and_the_other_gets_a_condition() -> None:
+def test_the_older_of_two_connectors_with_one_name_keeps_running() -> None:
     old = connector("zebra", "2026-01-01T00:00:00Z", connectorName="Orders", tasksMax=1)
     new = connector("aardvark", "2026-01-01T00:00:01Z", connectorName="Orders", tasksMax=2)
     for listed in ([old, new], [new, old]):

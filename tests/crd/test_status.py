@@ -249,7 +249,7 @@ def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> N
 
 
 @pytest.mark.parametrize("reason", ["InvalidOption", "InvalidQuery", "TopicMisconfigured"])
-def test_what_cannot_pass_stalls_under_its_own_reason(reason: str) -> None:
+def test_a_permanent_failure_stalls_with_its_own_reason(reason: str) -> None:
     failed = task(0, "FAILED", reason=reason, trace="option 'topic': is required")
     made = connector_summary(connector(), task(-1, "RUNNING"), failed)
 
@@ -308,14 +308,14 @@ def members(count: int, phase: str = "Running", first: int = 0) -> list[MemberSt
     return [MemberStatus(identity=f"lake-{n}", phase=phase) for n in range(first, first + count)]
 
 
-def test_of_many_members_the_failing_ones_are_listed_and_all_are_counted() -> None:
+def test_failing_members_are_listed_first_and_all_are_counted() -> None:
     status = WorkerStatus(members=(*members(500), *members(3, "Pending", 500)))
 
     assert (len(status.members), status.member_count) == (100, 503)
     assert [member.identity for member in status.members[:3]] == ["lake-500", "lake-501", "lake-502"]
 
 
-def test_of_many_held_tasks_those_whose_holds_end_first_are_listed() -> None:
+def test_the_holds_that_end_first_are_listed() -> None:
     held = [
         HeldTaskStatus(
             task=f"a-{n}", identity="lake-0", until=f"2026-01-01T00:{59 - n // 4:02}:00Z", reason="Departed"
@@ -333,7 +333,7 @@ def test_few_members_are_listed_in_order() -> None:
     assert WorkerStatus(members=few).members == few
 
 
-def test_of_many_tasks_the_failed_ones_are_listed_first() -> None:
+def test_failed_tasks_are_listed_first() -> None:
     tasks = [TaskStatusEntry(id=n, state="RUNNING") for n in range(300)]
     tasks[250] = TaskStatusEntry(id=250, state="FAILED", trace="root\n" + "t" * 5000 + "\nlast")
     status = ConnectorStatus(task_statuses=tuple(tasks))

@@ -1,7 +1,7 @@
 """The long run: python -m tests.fuzz wire --inputs 10000000
 
-What breaks a promise is printed with its exception and in base64: fix it, and add the line to the target's
-seeds.
+An input that breaks a promise is printed with its exception and in base64: fix it, and add the line to the
+target's seeds.
 """
 
 import sys
@@ -24,7 +24,7 @@ program = typer.Typer(add_completion=False)
 @program.command()
 def fuzz(
     target: Annotated[str, typer.Argument(help=f"One of {', '.join(TARGETS)}.")],
-    inputs: Annotated[int, typer.Option(help="How many inputs to try.")] = 100_000,
+    inputs: Annotated[int, typer.Option(help="Number of inputs to try.")] = 100_000,
     seed: Annotated[int, typer.Option(help="Makes a run repeatable.")] = 1,
     seconds: Annotated[int, typer.Option(help="End after this time at the latest; 0: never.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Directory for inputs that reach something new.")] = None,

@@ -21,7 +21,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: pipeline.slug())
 @pytest.mark.parametrize("after_fault", COLUMNS, indirect=True, scope="module")
-def test_what_went_in_is_in_the_sink(after_fault: PipelinesGroup, pipeline: type[Pipeline]) -> None:
+def test_the_sink_contains_the_input(after_fault: PipelinesGroup, pipeline: type[Pipeline]) -> None:
     row = next(each for each in after_fault.pipelines if type(each) is pipeline)
     eventually(row.complete, PATIENCE_S, f"{row.fed} records are there")
     if row.delivery(row.place) is Delivery.EXACTLY_ONCE:

@@ -100,7 +100,7 @@ class FakeGroup:
         self.fold = ConfigFold()
         self.offset = 0
         self.read_to: int | None = None
-        """What members have read to, if it is not what is in the config log."""
+        """The offset that members have read to, if it is not the end of the config log."""
         self.config_end: int | None = None
         self.saved = Memory()
         self.rejoins: list[str] = []

@@ -153,7 +153,7 @@ class Kubelet:
             if pod["spec"]["nodeName"] == self.node:
                 self._care(uid, pod)
         for uid in [uid for uid in self.containers if uid not in pods]:
-            # Deleted by force: what runs of it is told to end, and nobody is notified.
+            # Deleted by force: its containers are told to end, and nobody is notified.
             container = self.containers[uid]
             if container.process is None or container.process.poll() is not None:
                 del self.containers[uid]

@@ -31,7 +31,7 @@ class Network:
 
 
 def missing() -> str:
-    """Why no network can be made here; empty if one can."""
+    """Returns why no network can be made here; empty if one can."""
     if os.geteuid() != 0:
         return "network namespaces are made by root"
     if shutil.which("ip") is None:

@@ -74,7 +74,7 @@ class FakeLeader:
     told: list[Facts] = field(default_factory=list)
     desired: list[Desired] = field(default_factory=list)
     refuses: BaseException | None = None
-    """What ``hand_back`` raises."""
+    """The error that ``hand_back`` raises."""
     settings: ServiceSettings | None = None
     on_restart: OnRestart | None = None
     url: str = "http://127.0.0.1:4242/"

@@ -32,7 +32,7 @@ def test_members_that_run_on_keep_their_phase_and_others_show_theirs() -> None:
     assert (made["held"], made["heldCount"], made["conditions"]) == ([{"task": "a-5"}], 1, ["new"])
 
 
-def test_what_nobody_ever_knew_stays_unknown() -> None:
+def test_figures_that_were_never_known_stay_unknown() -> None:
     now = {"members": [], "memberSummary": "?/3", "taskSummary": "?"}
     assert kept_of_worker(now, {}, 3) == now
     fresh = {"state": "Unknown", "taskSummary": "?"}

@@ -1,4 +1,4 @@
-"""Settings of a leader: whatever times a Worker may have, its group can be led."""
+"""Settings of a leader: the group of a Worker can be led with all valid times."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which of several Connectors keeps a directory that they would share."""
+"""One of several Connectors keeps a directory that they would share."""
 
 import random
 
@@ -25,7 +25,7 @@ def test_the_first_keeps_the_directory_and_the_later_is_told_whose_it_is() -> No
     assert "as Connector a of namespace x does" in elsewhere
 
 
-def test_who_does_not_start_is_in_nobodys_way() -> None:
+def test_a_connector_that_does_not_start_blocks_no_other() -> None:
     claims = [claim("a", "/a", rank=1), claim("b", "/a", "/b", rank=2), claim("c", "/b", rank=3)]
     assert set(withheld(claims)) == {("default", "b")}
 
@@ -55,10 +55,10 @@ def test_running_connectors_share_no_directory_and_each_withheld_one_meets_an_ea
                 assert any(meet(each, other) and (other.rank, other.connector) < order for other in runs)
 
 
-def test_what_has_shared_a_directory_all_along_may_be_changed() -> None:
+def test_connectors_that_always_shared_a_directory_may_change() -> None:
     before = [claim("a", "/a", rank=1), claim("b", "/a", rank=2)]
     assert newly_withheld(before, before) == {}
     assert set(newly_withheld(before, [*before, claim("c", "/a", rank=3)])) == {("default", "c")}
-    # However old it is: who is given a directory anew comes after who has it.
+    # However old it is: a Connector that gets a directory anew comes after its owner.
     before = [claim("a", "/a", rank=1), claim("b", "/b", rank=2)]
     assert set(newly_withheld(before, [claim("a", "/b", rank=1), before[1]])) == {("default", "a")}

@@ -52,11 +52,11 @@ def test_a_long_report_is_shortened_and_stays_json() -> None:
     assert json.loads(told.short)["rows_in"] == 90
 
 
-def test_what_a_task_fails_with_now_is_its_last_error() -> None:
+def test_the_current_failure_is_the_last_error() -> None:
     assert reported(task(0, "FAILED", "no disk\nmore", **TELLING), NOW).last_error == "no disk"
 
 
-def test_what_is_no_report_tells_nothing() -> None:
+def test_an_invalid_report_yields_nothing() -> None:
     for text in ("", "10 rows", "[]", "null"):
         assert reported({"progress": text, "trace": ""}, NOW) == Reported(short=text)
 
@@ -111,7 +111,7 @@ def test_a_member_that_has_ended_leaves_no_figures_behind() -> None:
     assert (status.rows_per_second, status.lag) == (None, None)
 
 
-def test_what_a_task_waits_for_is_in_the_connectors_condition() -> None:
+def test_the_connectors_condition_names_what_a_task_waits_for() -> None:
     lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
     assert isinstance(lake, Worker)
     tasks = [task(-1), task(0, "STARTING", trouble="waiting for PostgreSQL at db:5432")]

@@ -111,7 +111,7 @@ def test_both_clients_know_every_setting(protocol: str, parts: dict[str, Any]) -
             "SSL",
             {"tls": TLS},
             {"authority": {"ca.crt": b"sesame"}},
-            ("key 'ca.crt' of Secret 'authority' is no PEM text",),
+            ("key 'ca.crt' of Secret 'authority' is not PEM text",),
         ),
         (
             "SSL",
@@ -121,7 +121,7 @@ def test_both_clients_know_every_setting(protocol: str, parts: dict[str, Any]) -
         ),
     ],
 )
-def test_what_a_secret_lacks_is_said_without_what_it_holds(
+def test_a_missing_key_is_named_without_the_secrets_contents(
     protocol: str, parts: dict[str, Any], secrets: dict[str, dict[str, bytes]], said: tuple[str, ...]
 ) -> None:
     with pytest.raises(SecretProblem) as problem:

@@ -59,7 +59,7 @@ def test_two_members_of_one_name_are_both_alive_while_both_are_members() -> None
     assert incarnations.ended(()) == frozenset()
 
 
-def test_who_is_no_pod_of_ours_never_ends() -> None:
+def test_a_foreign_worker_is_never_reported_as_ended() -> None:
     incarnations = StockIncarnations().seen(leader("connect-1/a", "lake-0/b"), {"lake-0": "p0"})
 
     assert incarnations.ended({("connect-1", "a"), ("connect-1", "p0")}) == frozenset()
@@ -78,7 +78,7 @@ def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None
     ]
 
 
-def test_who_hangs_is_named_by_its_pod_also_when_it_is_no_member_any_more() -> None:
+def test_a_hanging_worker_is_named_by_its_pod_even_after_it_left() -> None:
     pods = {"lake-0": "p0"}
     told = {**leader(incarnations=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
     incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(told, pods)
@@ -94,7 +94,7 @@ def test_a_leader_that_does_not_answer_changes_nothing() -> None:
 
 
 @given(st.lists(st.sampled_from(["joins", "drops", "dies", "looks"]), max_size=30))
-def test_what_is_said_to_have_ended_has(steps: list[str]) -> None:
+def test_reported_ends_are_true(steps: list[str]) -> None:
     """One worker: dropped and back, dead and made again; the leader is looked at late."""
     number, pod, member = 0, 0, ""
     members: list[str] = []

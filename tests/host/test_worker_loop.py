@@ -234,7 +234,7 @@ def test_a_removal_that_fails_in_the_middle_goes_on(platform: FakePlatform) -> N
     assert loop.done
 
 
-def test_what_cannot_be_handed_back_is_not_removed(platform: FakePlatform) -> None:
+def test_a_worker_that_cannot_be_handed_back_is_not_removed(platform: FakePlatform) -> None:
     loop = started(platform)
     platform.ask(Goal.ORPHAN, replicas=2)
     platform.leader.refuses = TimeoutError("not even yet")
@@ -321,7 +321,7 @@ def test_tasks_that_kill_their_members_are_told_as_poisoned_until_they_are_pardo
     )
     platform.ask(Goal.RUN, connector("bad", config={"now": "good"}), replicas=1)
     loop.step()
-    assert platform.leader.told[-1].poisoned == frozenset(), "what was changed may be fixed"
+    assert platform.leader.told[-1].poisoned == frozenset(), "the change may be the fix"
 
 
 def test_a_task_in_quarantine_does_not_keep_the_group_from_being_calm() -> None:

@@ -45,7 +45,7 @@ def running(group: MemberGroup, **said: Any) -> LeaderProcess:
 
 
 def each_has_tasks(group: MemberGroup) -> dict[str, str]:
-    """Which tasks run where, once all members have joined."""
+    """Returns which tasks run where, once all members have joined."""
     workers = set(WORKERS)
     eventually(lambda: set(group.journal.running().values()) == workers, 90, "each has joined and has tasks")
     return group.runs(*ALL)

@@ -36,7 +36,7 @@ class Api:
         tls = ssl.create_default_context(cafile=cluster["certificate-authority"])
         if "client-certificate" in user:
             tls.load_cert_chain(user["client-certificate"], user["client-key"])
-        # Connections are kept: who looks twenty times a second would do little but open them.
+        # Connections are kept: a test that looks twenty times a second would do little but open them.
         self._connections = urllib3.PoolManager(ssl_context=tls, maxsize=8, retries=False)
 
     def get(self, path: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Api:
         return self._json("PUT", path, body)
 
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A merge patch: what is null goes away, what is not named stays."""
+        """A merge patch: null fields are removed, unnamed fields stay."""
         return self._json("PATCH", path, body, "application/merge-patch+json")
 
     def delete(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:

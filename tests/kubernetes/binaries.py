@@ -37,7 +37,7 @@ PROGRAMS = (
 
 KUBERNETES = "v1.37.1"
 OLDEST_GO = (1, 26)
-"""What go.mod of that Kubernetes asks for."""
+"""The version that go.mod of that Kubernetes asks for."""
 
 SOURCES = Path(__file__).parent / "build"
 
@@ -84,7 +84,8 @@ def binaries() -> Binaries:
 
 
 def problem() -> str | None:
-    """Why ``binaries`` would fail, as far as can be told without building; None when nothing is known."""
+    """Returns why ``binaries`` would fail, as far as can be told without building; None when nothing is
+    known."""
     if os.environ.get("KUBEBUILDER_ASSETS") or all(map(shutil.which, PROGRAMS)) or _own_folder().is_dir():
         return None
     try:

@@ -21,7 +21,7 @@ from tests.kubernetes.certificates import Authority
 from tests.kubernetes.processes import Server, documents, free_ports, said
 
 START_S = 60.0
-"""How long a part may take to get ready: a machine that does many things at once is slow."""
+"""Time that a part may take to get ready: a machine that does many things at once is slow."""
 
 
 class ControlPlane:
@@ -106,7 +106,7 @@ class ControlPlane:
             return False
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """What kubectl prints, as the administrator. Raises CalledProcessError with its words."""
+        """Returns what kubectl prints, as the administrator. Raises CalledProcessError with its words."""
         program, where = str(self.programs["kubectl"]), f"--kubeconfig={self.kubeconfig}"
         return said(program, where, *arguments, stdin=stdin, timeout_s=120)
 

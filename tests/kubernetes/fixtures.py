@@ -28,7 +28,7 @@ ON_KIND = os.environ.get("COOPERATOR_NODES") == "kind"
 def cluster() -> Iterator[ControlPlane]:
     """etcd, API server and controller-manager for the whole run; no nodes, and so no pod ever runs.
 
-    Tests share it: what they make, they make in their ``namespace``. Who wants to stop or freeze a part
+    Tests share it: what they make, they make in their ``namespace``. A test that stops or freezes a part
     starts a control plane of its own (``ControlPlane.start``).
     """
     with ControlPlane.start(controllers=True) as plane:
@@ -85,11 +85,11 @@ def wait_until_served(plane: ControlPlane | KindPlane) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What takes minutes the first time is made before any test's time is counted."""
+    """Makes what takes minutes the first time before any test's time is counted."""
     if session.config.option.collectonly:
         return
     needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
-    # What cannot be had fails those tests that need it, with its reason; the others are run.
+    # Parts that cannot be made fail the tests that need them, with the reason; the others are run.
     with suppress(NotBuilt):
         if "helm" in needed:
             helms.helm()

@@ -35,7 +35,7 @@ class Toolchain:
         return go
 
     def run(self, command: list[str], folder: Path | None = None, **variables: str) -> str:
-        """What ``command`` writes to its output. Raises ``error``."""
+        """Returns what ``command`` writes to its output. Raises ``error``."""
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", **variables}
         if nice := shutil.which("nice"):
             command = [nice, "-n", "10", *command]

@@ -42,7 +42,7 @@ def helm() -> str:
 
 
 def run_helm(*arguments: str, words: str = "", kubeconfig: Path = Path(os.devnull)) -> str:
-    """What helm prints; ``words``: its stdin. Without a ``kubeconfig`` it is shown no cluster.
+    """Returns what helm prints; ``words``: its stdin. Without a ``kubeconfig`` it is shown no cluster.
 
     Raises HelmFailed.
     """
@@ -64,7 +64,7 @@ class HelmFailed(AssertionError):
 
 
 def problem() -> str | None:
-    """Why ``helm`` would fail, as far as can be told without building; None when nothing is known."""
+    """Returns why ``helm`` would fail, as far as can be told without building; None when nothing is known."""
     if _on_path() or _own_folder().is_dir():
         return None
     try:

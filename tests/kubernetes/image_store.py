@@ -1,4 +1,4 @@
-"""What containerd knows of images, prepared once: nodes begin with a copy that takes a second.
+"""Containerd's store of images, prepared once: nodes begin with a copy that takes a second.
 
 Unpacking a gigabyte for every node of every test would take longer than the tests. So a containerd imports
 once, into a folder of the cache, what lies below the project's code; another begins with links into it and
@@ -96,7 +96,7 @@ def _store(images: Mapping[str, str], below: Path | None = None) -> Path:
 
 
 def _link_tree(source: Path, target: Path) -> None:
-    """containerd's own databases are copied; what is never written again is linked."""
+    """containerd's own databases are copied; files that are never written again are linked."""
     lasting = [*source.glob("io.containerd.snapshotter.v1.overlayfs/snapshots/*"), *source.glob(_BLOBS)]
     parents = {str(path.parent) for path in lasting}
     shutil.copytree(source, target, ignore=lambda folder, names: names if folder in parents else ())

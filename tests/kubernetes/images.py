@@ -86,7 +86,7 @@ def write_archive(names: Iterable[str], archive: Path, known: Iterable[Path] = (
         for blob in known:
             (blobs / blob.name).symlink_to(blob)
         for name in names:
-            # What is there is not written again. `buildah push` would compress, and so find nothing there.
+            # Existing files are not written again. `buildah push` would compress, and so find nothing there.
             source = f"containers-storage:[overlay@{_store('images')}+{_store('run')}]{name}"
             words = ("copy", "--quiet", "--dest-oci-accept-uncompressed-layers", source)
             _call(*_APART, _program("skopeo"), *words, f"oci:{layout}:{name}")

@@ -31,7 +31,7 @@ _WAIT: Final = "180s"
 
 
 class KindPlane:
-    """What end-to-end tests use of ``ControlPlane``. ``host``: this machine, as pods reach it."""
+    """The part of ``ControlPlane`` that end-to-end tests use. ``host``: this machine, as pods reach it."""
 
     def __init__(self, folder: Path, kubeconfig: str) -> None:
         self.kubeconfig = folder / "kubeconfig"
@@ -146,14 +146,14 @@ def _build() -> None:
 
 
 def _gateway() -> str:
-    """Of the engine's network: there this machine is, for containers."""
+    """The gateway of the engine's network: containers reach this machine there."""
     [network] = json.loads(said(_ENGINE, "network", "inspect", "kind"))
     gateways: list[str] = [entry.get("Gateway", "") for entry in network["IPAM"]["Config"]]
     return next(gateway for gateway in gateways if "." in gateway)
 
 
 def _with_files(kubeconfig: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What it has inside, as files beside it: the tests' client reads those."""
+    """Returns what it has inside, as files beside it: the tests' client reads those."""
     for entries, kind in (("clusters", "cluster"), ("users", "user")):
         for entry in kubeconfig[entries]:
             for name in [name for name in entry[kind] if name.endswith("-data")]:

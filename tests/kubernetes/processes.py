@@ -21,7 +21,7 @@ class ServerFailed(Exception):
 
 
 def said(*command: str, stdin: str | None = None, timeout_s: float | None = None) -> str:
-    """What a command prints. Raises CalledProcessError with its words."""
+    """Returns what a command prints. Raises CalledProcessError with its words."""
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout_s
     )
@@ -56,7 +56,7 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the incarnation that was started last. Raises ServerFailed before the first."""
+        """Id of the process that was started last. Raises ServerFailed before the first."""
         if self._child is None:
             raise ServerFailed(f"{self.name} was not started")
         return self._child.pid

@@ -147,7 +147,7 @@ def remove_cgroups(cgroup: str) -> None:
 
 
 def command(*words: str) -> str:
-    """What a system command prints. Raises ServerFailed with its words."""
+    """Returns what a system command prints. Raises ServerFailed with its words."""
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ServerFailed(f"`{' '.join(words)}` failed with {done.returncode}: {done.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""What is made once: by one process, whole or not at all."""
+"""Caches: entries are made by one process, whole or not at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_second_waits_for_the_first_and_makes_nothing(tmp_path: Path) -> Non
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)
     )
     with first, second:
-        # Whichever holds the lock is in the middle of it; what it makes is not to be seen yet.
+        # The holder of the lock is in the middle of it; its entry must not be visible yet.
         assert first.stdout is not None
         assert second.stdout is not None
         ready, _, _ = select.select([first.stdout, second.stdout], [], [], 60)
@@ -52,7 +52,7 @@ def test_the_second_waits_for_the_first_and_makes_nothing(tmp_path: Path) -> Non
     assert journal.read_text() == "made\n"
 
 
-def test_what_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "thing"
 
     def half(unfinished: Path) -> None:
@@ -64,7 +64,7 @@ def test_what_fails_halfway_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".thing.lock"]
 
 
-def test_what_nobody_asks_for_is_forgotten(tmp_path: Path) -> None:
+def test_unused_entries_are_removed(tmp_path: Path) -> None:
     for name in ("used", "unused"):
         once(tmp_path / name, lambda folder: None)
         os.utime(tmp_path / name, (0, 0))

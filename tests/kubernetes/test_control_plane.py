@@ -18,7 +18,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def test_what_is_made_is_there(cluster: ControlPlane, namespace: str) -> None:
+def test_created_objects_exist(cluster: ControlPlane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     cluster.api.post(path, config_map("first", answer="42"))
     assert cluster.api.get(f"{path}/first")["data"] == {"answer": "42"}
@@ -91,7 +91,7 @@ def test_a_service_account_may_do_what_its_role_says_and_nothing_else(
     assert refused.value.status == 403
 
 
-def test_what_an_owner_leaves_is_removed(cluster: ControlPlane, namespace: str) -> None:
+def test_objects_of_a_deleted_owner_are_removed(cluster: ControlPlane, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     owner = cluster.api.post(path, config_map("owner"))["metadata"]
     child = config_map("child")

@@ -106,11 +106,11 @@ class TestTwoIncarnationsOfOneIdentityThatAreEvicted:
         cut_off(group, newer)
         group.round()
         group.round()
-        assert not older.running, "what its newer life still runs was started at the older one"
+        assert not older.running, "tasks of its newer incarnation were started by the older one"
 
 
 class TestANewLeader:
-    def test_whose_clock_is_ahead_waits_for_a_lease_by_its_own(self, group: FakeGroup) -> None:
+    def test_a_leader_with_a_fast_clock_waits_for_a_lease_by_its_own_clock(self, group: FakeGroup) -> None:
         runs = cut_off(group, group.of("lake-1"))
         group.round()
         group.machine = ValidatedLeader(group.machine.settings, group.machine.state.policy)

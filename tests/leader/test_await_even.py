@@ -54,7 +54,7 @@ def test_the_last_look_says_the_true_reason_of_a_leader_that_answers() -> None:
     assert said == ["a task is held"]
 
 
-def test_what_was_lacking_is_said_of_a_leader_that_answers_no_more() -> None:
+def test_the_last_known_obstacle_is_reported_when_the_leader_stops_answering() -> None:
     lead = StuckLead("a task is held", None)
     lacking = await_even(lead, 0.1, threading.Event(), lambda what: None)  # type: ignore[arg-type]
     assert lacking == "a task is held; the leader waits for Kafka"

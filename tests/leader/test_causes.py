@@ -1,4 +1,4 @@
-"""By which event a round came about: ids that are told to a leader, and come out with its rounds."""
+"""Causes of rounds: ids of events that a leader receives, and reports with its rounds."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ def hold(*items: TaskId, cause: str = DEATH) -> Hold:
     return Hold(frozenset(items), 0, 1, cause=cause)
 
 
-def test_what_is_heard_is_the_cause_of_the_next_round_and_of_no_other() -> None:
+def test_an_event_is_the_cause_of_the_next_round_only() -> None:
     causes = Causes()
     causes.hear(DEATH, 1_000)
     causes.hear("", 1_000)
@@ -25,7 +25,7 @@ def test_what_is_heard_is_the_cause_of_the_next_round_and_of_no_other() -> None:
     assert causes.pending(2_000) == ""
 
 
-def test_what_has_led_to_nothing_is_forgotten() -> None:
+def test_events_without_a_round_are_forgotten() -> None:
     causes = Causes()
     causes.hear(DEATH, 1_000)
     assert causes.pending(1_000 + HEARD_MS) == ""
@@ -57,7 +57,7 @@ def the_last_round(group: FakeGroup) -> tuple[str, str]:
 
 
 def told(group: FakeGroup) -> set[str]:
-    """What the assignments of the last round say to members."""
+    """Returns what the assignments of the last round say to members."""
     assignments = [decode_assignment(data).agent for data in (group.answers or {}).values()]
     return {assignment.events for assignment in assignments if assignment is not None}
 

@@ -7,7 +7,7 @@ import pytest
 from cooperator.leader.observability.conditions import Conditions
 
 
-def test_each_change_is_said_once_and_what_is_amiss_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_is_reported_once_and_a_problem_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     board = Conditions(lambda: 0)
     with caplog.at_level(logging.INFO, logger="cooperator.leader.observability.conditions"):
         for _ in range(3):

@@ -61,7 +61,7 @@ STEPS = ("round", "wait", "desire", "post", "restart", "fenced", "join", "lead")
 
 @settings(max_examples=60)
 @given(st.integers(0, 4), st.integers(1, 60), st.lists(st.sampled_from(STEPS), max_size=12), st.booleans())
-def test_of_members_that_have_read_beyond_the_topic_nothing_is_revoked_and_nothing_is_written(
+def test_members_ahead_of_the_topic_cause_no_revocation_and_no_write(
     has: int, beyond: int, steps: list[str], signs: bool
 ) -> None:
     group = adopted(has=has)
@@ -133,7 +133,7 @@ def test_connectors_that_were_deleted_while_the_lead_was_taken_are_let_go_once_m
     assert not any(member.running & set(RUNNING) for member in group.members.values())
 
 
-def test_what_a_transaction_has_aborted_at_the_end_is_passed_over_in_an_adopted_group_too() -> None:
+def test_aborted_records_at_the_end_are_skipped_in_an_adopted_group_too() -> None:
     """Members count it, and no reader of committed records does."""
     group = adopted(has=3)
     group.read_to = group.config_end = group.offset + 2

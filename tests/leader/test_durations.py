@@ -60,7 +60,7 @@ def test_the_second_round_of_a_move_is_counted_from_the_cause_of_the_first() -> 
     later_ms = group.now_ms
     group.facts(Facts())
     group.settle()
-    assert rounds(group)[-2]["since_ms"] == later_ms, "what is over is over"
+    assert rounds(group)[-2]["since_ms"] == later_ms, "later events change nothing"
 
 
 def projected(*tasks: Mapping[str, Any], **last: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_a_round_is_over_when_the_last_task_that_it_gave_runs() -> None:
 
 
 @pytest.mark.parametrize("state", ["PAUSED", "STOPPED", "FAILED"])
-def test_what_will_not_run_is_not_waited_for(state: str) -> None:
+def test_a_task_that_will_not_run_is_not_awaited(state: str) -> None:
     look = projected(task("RUNNING", 3_000), task(state, 5_000))
     Durations().note(look)
     assert durations(look) == [200, 4_000]

@@ -16,7 +16,7 @@ def metadata(report: AgentReport | None) -> bytes:
     return encode_metadata(Metadata("http://w:8083/", 7, ALLOCATION, report), Protocol.SESSIONED)
 
 
-def test_of_a_stable_group_the_reports_are_known() -> None:
+def test_the_reports_of_a_stable_group_are_known() -> None:
     agent = AgentReport(Role.WORKER, "lake-0", "uid-1.2")
     found = as_last_heard(
         [

@@ -103,7 +103,7 @@ def members(snapshot: Snapshot) -> dict[str, Member]:
     return {member.identity: member for member in snapshot.view.members}
 
 
-def test_the_operator_is_no_worker_and_what_a_round_gave_is_run_by_now() -> None:
+def test_the_operator_is_no_worker_and_assigned_tasks_count_as_running() -> None:
     snapshot = led_by_operator()
     assert snapshot.led_by is LedBy.OPERATOR
     assert members(snapshot).keys() == {"w-0", "w-1"}
@@ -115,7 +115,7 @@ def test_the_operator_is_no_worker_and_what_a_round_gave_is_run_by_now() -> None
     assert (snapshot.units, snapshot.classes) == ({"a": (("u0", "u1"), ("u2",))}, {"a": "noop"})
 
 
-def test_what_a_round_revoked_is_still_being_stopped() -> None:
+def test_revoked_tasks_are_reported_as_stopping() -> None:
     snapshot = seen(member("w-0", assignment("w-0-id", revoked=[A0]), [A, A0]))
     assert members(snapshot)["w-0"].owned == (A, A0)
     assert members(snapshot)["w-0"].stopping == {A0}
@@ -125,7 +125,7 @@ def test_an_assignment_that_was_an_error_gave_nothing() -> None:
     assert members(seen(member("w-0", assignment("w-0-id", [A1], error=1), [A])))["w-0"].owned == (A,)
 
 
-def test_whom_the_leader_waits_for_is_expected() -> None:
+def test_an_awaited_member_counts_as_expected() -> None:
     hold = Hold(frozenset({A0}), NOW - 1000, NOW + 60_000, incarnation="w-2-life")
     memory = Memory(3, 16, joins={"w-3": NOW}, holds={"w-2": hold})
     snapshot = led_by_operator(memory=memory)
@@ -162,21 +162,21 @@ def test_an_eager_group_is_played_by_eager_rules() -> None:
     assert seen(stock, protocol="default").view.policy.name is PolicyName.EAGER
 
 
-def test_what_an_earlier_operator_remembered_is_not_what_a_stock_leader_knows() -> None:
+def test_an_operators_memory_does_not_apply_to_a_stock_leader() -> None:
     hold = Hold(frozenset({A0}), NOW, NOW + 1, incarnation="gone")
     state = LeaderRecords(policy=Policy(), memory=Memory(3, 1, holds={"gone": hold}))
     snapshot = seen(member("w-0", assignment("w-0-id"), [A, A0, A1], role=None), state=state)
     assert snapshot.memory.holds == {}
 
 
-def test_who_cannot_be_understood_counts_as_nobody_and_is_said() -> None:
+def test_an_unreadable_member_is_ignored_and_reported() -> None:
     strange = replace(member("w-1", assignment("w-0-id")), metadata=b"\xff")
     snapshot = seen(member("w-0", assignment("w-0-id"), [A]), strange)
     assert members(snapshot).keys() == {"w-0"}
     assert any("w-1-id cannot be understood" in note for note in snapshot.notes)
 
 
-def test_whose_a_group_of_stock_workers_is_is_said() -> None:
+def test_the_owner_of_a_stock_group_is_named() -> None:
     stock = member("w-0", assignment("w-0-id"), [A], role=None)
     assert not any("marked" in note for note in seen(stock).notes)
     snapshot = seen(stock, state=LeaderRecords(owner=Owner("blue", "data", "lake")))
@@ -198,7 +198,7 @@ def test_without_a_config_topic_the_option_for_it_is_named() -> None:
         seen(member("w-0", assignment("w-0-id"), role=None), config=None)
 
 
-def test_what_the_operator_s_projection_says_is_added() -> None:
+def test_the_operators_projection_is_merged() -> None:
     fake = FakeGroup()
     fake.join("w-0")
     fake.round()
@@ -223,7 +223,7 @@ def test_what_the_operator_s_projection_says_is_added() -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"leading": False, "inputs": {}}])
-def test_of_an_operator_that_does_not_lead_nothing_is_known(status: dict[str, object]) -> None:
+def test_an_operator_that_does_not_lead_contributes_nothing(status: dict[str, object]) -> None:
     snapshot = told(led_by_operator(), status)
     assert snapshot.view == led_by_operator().view
     assert any("does not lead now" in note for note in snapshot.notes)

@@ -244,7 +244,7 @@ def test_workers_that_return_at_one_new_address_after_another_wait_for_all_befor
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_what_was_known_by_the_client_id_alone_goes_to_the_address_at_which_it_was(first: int) -> None:
+def test_memory_by_client_id_moves_to_the_address(first: int) -> None:
     """It was killed, and is back in the very round in which another one joins for the first time."""
     workers = fleet(1, "connect-1")
     workers.group.die("w-0", proven=False)
@@ -292,7 +292,7 @@ EVENTS = ("kill", "return", "return", "join", "drop", "take over", "take over in
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_happens_to_workers_that_share_client_ids_nothing_moves_but_for_balance(
+def test_with_shared_client_ids_tasks_move_only_for_balance(
     seed: int,
 ) -> None:
     """Joins, kills, returns, drops by the broker and changes of the leader, in any order."""

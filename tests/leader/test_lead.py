@@ -119,7 +119,7 @@ def test_a_round_gives_every_member_an_assignment_and_the_leader_none(running_le
     assert second["m-1"].agent.epoch == (1, 2)
 
 
-def test_what_is_answered_is_in_the_leader_log_already(running_lead: RunningLead) -> None:
+def test_a_round_is_answered_only_after_the_leader_log_has_it(running_lead: RunningLead) -> None:
     lead = running_lead.lead(Group())
     assignments(lead.plan(a_round(1, TaskId("a", 0))))
     memory = running_lead.leader_state().memory

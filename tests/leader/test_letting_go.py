@@ -34,7 +34,7 @@ def configured(fake: FakeGroup) -> set[str]:
 
 
 @pytest.mark.parametrize("owns_config", [True, False])
-def test_what_is_taken_out_of_a_file_runs_on_until_it_is_pruned(owns_config: bool) -> None:
+def test_a_connector_removed_from_a_file_runs_until_it_is_pruned(owns_config: bool) -> None:
     first = group(owns_config)
     first.want(Desired(1, {"a": connector(), "b": connector()}, prune=False))
     assert configured(first) == {"a", "b"}
@@ -94,7 +94,7 @@ def test_the_resource_that_is_being_deleted_has_the_last_word() -> None:
         assert list(fake.machine.state.orphans) == (["a"] if orphan else [])
 
 
-def test_what_cannot_be_read_is_not_deleted() -> None:
+def test_unreadable_connectors_are_not_deleted() -> None:
     fake = group(owns_config=True)
     fake.want(Desired(1, {"a": connector(), "b": connector()}))
     fake.want(Desired(2, {"b": connector()}, kept=frozenset({"a"})))
@@ -105,7 +105,7 @@ Wish = st.sampled_from(["Delete", "Orphan", "gone", "restart", "no prune"])
 
 
 @given(st.booleans(), st.lists(Wish, max_size=12))
-def test_nothing_is_deleted_but_what_was_last_asked_to_go_with_its_resource(
+def test_only_a_connector_last_asked_to_go_with_its_resource_is_deleted(
     owns_config: bool, wishes: list[str]
 ) -> None:
     fake, last = group(owns_config), ""

@@ -9,7 +9,7 @@ from tests.harness.fake_group import FakeGroup, running_group, tasks
 
 
 class TestRounds:
-    def test_what_is_desired_is_written_once_and_then_run(self) -> None:
+    def test_a_desired_connector_is_written_once_and_then_runs(self) -> None:
         group = FakeGroup()
         group.join("lake-0")
         group.round()
@@ -225,7 +225,7 @@ class TestTakingTheLead:
 
 
 class TestTaskConfigurations:
-    def test_of_an_unknown_connector_they_are_refused(self) -> None:
+    def test_task_configurations_of_an_unknown_connector_are_refused(self) -> None:
         assert running_group().post("zebra", "u0") == 404
 
     def test_the_same_ones_again_change_nothing(self) -> None:

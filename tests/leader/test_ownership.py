@@ -31,7 +31,7 @@ def test_a_group_of_another_owner_is_refused_whatever_the_policy() -> None:
         text = log_refusal(OURS, THEIRS, EMPTY, policy, "g")
         assert "green" in text
         assert "spec.groupId" in text
-        assert "topic g-leader" in text, "what to do where the owner is gone"
+        assert "topic g-leader" in text, "the remedy if the owner is gone"
 
 
 def test_a_foreign_config_topic_needs_adoption() -> None:
@@ -87,7 +87,7 @@ def test_the_instance_id_is_one_per_owner_and_legal() -> None:
     assert all(c.isascii() and (c.isalnum() or c in "._-") for c in instance_id(odd))
 
 
-def test_what_a_worker_would_be_refused_is_known_before_it_is_made() -> None:
+def test_refusals_of_a_worker_are_known_before_it_is_created() -> None:
     stock = [("connect-1", metadata(None))]
     led = [*stock, ("x", metadata(Role.LEADER, "cooperator.green"))]
     assert adoption_refusals("g", None, stock, ("data", "lake")) == ()

@@ -54,7 +54,7 @@ def test_a_body_that_is_no_list_of_string_maps_is_refused(body: bytes) -> None:
     ],
     ids=["half a character", "deep", "large", "many"],
 )
-def test_what_no_record_can_hold_is_refused_and_the_leader_goes_on(body: bytes) -> None:
+def test_an_oversized_configuration_is_refused_and_the_leader_continues(body: bytes) -> None:
     assert refusal(body, sign(KEY, body)) == 400
 
 

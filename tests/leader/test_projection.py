@@ -73,7 +73,7 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
     assert "reason" not in task(group, "bad-0")
 
 
-def test_what_an_incarnation_has_said_is_nothing_about_the_next_one() -> None:
+def test_reports_of_an_incarnation_do_not_apply_to_the_next() -> None:
     group = with_one_task("a")
     state = group.machine.state
 
@@ -85,7 +85,7 @@ def test_what_an_incarnation_has_said_is_nothing_about_the_next_one() -> None:
     before = Epoch(state.memory.term, state.generation)
     assert runs(before) == ["RUNNING", "RUNNING"]
     group.round()
-    assert runs(before) == ["RUNNING", "RUNNING"], "nobody has died: what was said still holds"
+    assert runs(before) == ["RUNNING", "RUNNING"], "nobody has died: the earlier message still holds"
 
     group.die("lake-0")
     group.facts(Facts(ended=frozenset(group.dead)))

@@ -80,7 +80,7 @@ def test_tasks_that_a_stock_worker_need_not_send_again_survive_a_compaction(
             assert afresh.tasks == followed.tasks != ()
 
 
-def test_what_nobody_desires_stays_where_the_log_is_not_ours() -> None:
+def test_undesired_connectors_stay_in_a_foreign_log() -> None:
     log = Log()
     log.append(connector_records(Desired(1, {"a": DesiredConnector({})}), log.read(), owns_config=True))
     assert connector_records(Desired(2), log.read(), owns_config=False) == ()

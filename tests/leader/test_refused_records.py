@@ -90,7 +90,7 @@ class TestMachine:
         group.advance(10_000)
         assert planned(group) == (True, "Planned", "")
 
-    def test_what_is_wanted_no_longer_is_not_missing(self) -> None:
+    def test_a_refused_connector_that_is_no_longer_desired_is_not_missing(self) -> None:
         group = running_group()
         before = group.machine.state.desired
         group.config_log_away = True

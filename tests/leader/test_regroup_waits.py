@@ -93,7 +93,7 @@ def test_a_proof_of_its_end_is_enough() -> None:
     assert group.post("a", "u0,u1", "u2,u3") == 204
 
 
-def test_what_still_runs_of_an_earlier_connector_of_that_name_is_waited_for() -> None:
+def test_running_tasks_of_an_earlier_connector_of_that_name_are_awaited() -> None:
     group = running_group()
     group.desire()
     group.round()
@@ -110,7 +110,7 @@ def test_what_still_runs_of_an_earlier_connector_of_that_name_is_waited_for() ->
     assert group.post("a", "u0,u1,u2,u3") == 204
 
 
-def test_who_is_missing_since_a_round_without_a_plan_is_waited_for() -> None:
+def test_a_member_missing_since_an_unplanned_round_is_awaited() -> None:
     group = running_group()
     lake_1_vanishes_while_both_stop(group)
     group.offset += 5  # a member knows more of the config log than the leader: nobody gets anything

@@ -98,7 +98,7 @@ def test_reports_are_read_as_by_somebody_who_foresees_nothing(rounds: list[tuple
 
 @settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=4))
-def test_what_members_do_as_they_are_told_is_never_decoded(rounds: list[list[str]]) -> None:
+def test_predicted_reports_are_never_decoded(rounds: list[list[str]]) -> None:
     group = Group()
     for names in rounds:
         group.round(names)

@@ -27,6 +27,6 @@ def test_it_is_over_when_nothing_may_run_there_any_more() -> None:
     assert lease_end_ms(INCARNATION, held(other), POLICY) == 0
 
 
-def test_of_whom_nobody_holds_anything_for_nothing_is_known() -> None:
+def test_nothing_is_known_of_an_incarnation_without_a_hold() -> None:
     assert lease_end_ms(INCARNATION, Memory(), POLICY) is None
     assert lease_end_ms(("lake-1", "life-2"), held(), POLICY) is None

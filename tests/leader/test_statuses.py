@@ -27,7 +27,7 @@ class TestWhatNeverStarted:
         group.settle()
         return group, ran, sent
 
-    def test_it_starts_elsewhere_at_once_and_what_ran_is_held(self) -> None:
+    def test_it_starts_elsewhere_at_once_and_running_tasks_are_held(self) -> None:
         group, ran, sent = self.undelivered()
         assert sent <= group.runs("lake-0")
         assert group.machine.state.plan is not None
@@ -79,7 +79,7 @@ class TestWhatNeverStarted:
         group.settle()
         assert again in group.runs("lake-0")
 
-    def test_what_an_earlier_leader_gave_is_waited_for(self) -> None:
+    def test_tasks_assigned_by_an_earlier_leader_are_awaited(self) -> None:
         group = running_group(members=2, task_count=4)
         group.statuses.clear()
         group.machine.handle(ev.LeadLost("restart"), group.now_ms)
@@ -90,7 +90,7 @@ class TestWhatNeverStarted:
         group.settle()
         assert not lost & group.runs("lake-0")
 
-    def test_what_a_stock_worker_was_given_is_waited_for(self) -> None:
+    def test_tasks_assigned_to_a_stock_worker_are_awaited(self) -> None:
         group = running_group(members=2, task_count=4, is_agent=False)
         group.statuses.clear()
         lost = group.die("lake-1").running
@@ -102,7 +102,7 @@ class TestWhatNeverStarted:
 class TestStatuses:
     """Statuses of deleted items are removed."""
 
-    def test_of_deleted_connectors_and_of_tasks_too_many(self) -> None:
+    def test_statuses_of_deleted_connectors_and_surplus_tasks_are_removed(self) -> None:
         group = running_group()
         group.desire(a=6, b=1)
         group.settle()
@@ -153,7 +153,7 @@ class TestStatuses:
         group.advance(10_000)
         assert not group.statuses
 
-    def test_of_whatever_an_earlier_leader_left_behind(self) -> None:
+    def test_leftovers_of_an_earlier_leader_are_removed(self) -> None:
         group = running_group()
         known = set(group.statuses)
         group.statuses[TaskId("zombie", 3)] = group.statuses[TaskId("a", 0)]
@@ -163,7 +163,7 @@ class TestStatuses:
         group.settle()
         assert group.statuses.keys() == known
 
-    def test_of_a_connector_whose_tasks_are_incomplete_for_now_they_stay(self) -> None:
+    def test_statuses_of_an_incomplete_connector_stay(self) -> None:
         group = running_group()
         known = set(group.statuses)
         group.write([CommitRecord("a", 7)])

@@ -117,8 +117,10 @@ class TestChanges:
         assert not group.asks_for_round()
 
     @pytest.mark.parametrize("is_agent", [False, True])
-    def test_what_changes_with_a_take_over_is_written_without_its_old_tasks(self, is_agent: bool) -> None:
-        """Nobody is back when it is written: what they are is known from before."""
+    def test_a_connector_changed_by_a_take_over_is_written_without_its_old_tasks(
+        self, is_agent: bool
+    ) -> None:
+        """Nobody is back when it is written: their kind is known from before."""
         group = running_group(is_agent=is_agent)
         evicted = [member.report() for member in group.members.values()]
         group.members.clear()
@@ -132,7 +134,7 @@ class TestChanges:
 
 
 class TestProtocols:
-    def test_who_has_come_since_is_why_the_group_speaks_an_older_one(self) -> None:
+    def test_a_later_joiner_is_named_as_the_reason_for_an_older_protocol(self) -> None:
         members = (worker("w"), worker("v"), worker("new"))
         named = holding_down("default", "sessioned", {"w-id", "v-id"}, (), members)
         assert named == ("new",)
@@ -161,7 +163,7 @@ class TestProtocols:
 
 
 def test_in_the_first_eager_round_everybody_keeps_what_it_runs_and_in_the_second_all_is_dealt() -> None:
-    """It has stopped nothing before the first one, and what it reports has no room for what it runs."""
+    """It has stopped nothing before the first one, and its report has no room for its tasks."""
     group = running_group(is_agent=False)
     group.protocol = "default"
     runs = [(member, set(member.running)) for member in group.members.values()]
@@ -200,11 +202,11 @@ def condition(group: FakeGroup, type_: str) -> tuple[bool, str]:
     return told[type_]
 
 
-def test_of_agents_alone_nothing_of_this_is_said() -> None:
+def test_a_group_of_agents_has_none_of_these_conditions() -> None:
     assert list(conditions(project(running_group().machine.state, {}))) == []
 
 
-def test_who_left_unproven_is_named_once_its_hold_is_over() -> None:
+def test_an_unproven_departure_is_named_once_its_hold_ends() -> None:
     group = running_group(Policy(scheduled_rebalance_max_delay_ms=10_000), is_agent=False)
     group.die("lake-1", proven=False)
     group.round()
@@ -233,7 +235,7 @@ class TestSingleRestarts:
     @pytest.mark.parametrize(
         "record", [RestartRecord("a", True), RestartRecord("a", only_failed=True), RestartRecord("a", task=1)]
     )
-    def test_of_several_and_of_what_nobody_runs_a_record_is_written(self, record: RestartRecord) -> None:
+    def test_a_restart_of_several_or_of_unassigned_items_writes_a_record(self, record: RestartRecord) -> None:
         members = (worker("w", TaskId("a", INSTANCE), TaskId("a", 0)),)
         assert restart_url(LeaderState(leading=True, members=members), record) is None
 
@@ -283,7 +285,7 @@ class TestHandBack:
         plan, _ = kip415.plan(view, group.saved, Workspace())
         assert all(assignment.is_empty for assignment in plan.assignments.values())
 
-    def test_what_keeps_it_from_being_even_is_said(self) -> None:
+    def test_the_cause_of_an_uneven_layout_is_named(self) -> None:
         a = [TaskId("a", n) for n in range(-1, 3)]
         assert "a-2 is run by 0 workers" in lacks((worker("w", *a[:2]), worker("v", *a[2:3])), {"a": 3})
         assert "workers have 0 to 3 tasks" in lacks((worker("w", *a), worker("v")), {"a": 3})

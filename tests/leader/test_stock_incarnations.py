@@ -102,7 +102,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     policy_name=PolicyName.DEFAULT,
     again_after=0,
 )
-def test_whichever_is_back_first_no_task_runs_twice_and_all_run_in_the_end(
+def test_no_task_runs_twice_and_all_run_in_the_end_in_every_order_of_returns(
     incarnations: int,
     owners: tuple[int, ...],
     order: list[int],
@@ -176,7 +176,7 @@ def comes_back(group: FakeGroup, member: FakeMember) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["reported", "in mid-round"])
-def test_what_another_incarnation_may_run_waits_no_longer_than_evicted_members_are_awaited(
+def test_tasks_of_another_incarnation_wait_only_while_evicted_members_are_awaited(
     told: bool,
 ) -> None:
     group, (other, runs, idle) = group_of(2, (1, 1, 1, 1), Policy(), has_addresses=False)

@@ -40,7 +40,7 @@ def take_lead_without(group: FakeGroup, absent: FakeMember, evicted: tuple[Membe
     group.round()
 
 
-def test_what_a_stranger_gave_to_an_evicted_member_starts_nowhere_else_before_that_is_back() -> None:
+def test_tasks_assigned_by_a_stranger_wait_for_the_evicted_member() -> None:
     group, task = moving_when_the_operator_went(is_agent=False)
     away = group.of("lake-1")
     take_lead_without(group, away, led_by_another(group, task, away))

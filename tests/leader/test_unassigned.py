@@ -14,7 +14,7 @@ def shown(*states: str, leading: bool = True) -> dict[str, Any]:
     return {"leading": leading, "tasks": [{"task": INSTANCE, "state": "UNASSIGNED"}, *tasks]}
 
 
-def test_what_is_held_and_what_is_nobodys_counts_as_long_as_it_lasts() -> None:
+def test_held_and_unassigned_tasks_count_while_they_last() -> None:
     time = UnassignedTime()
     time.note(shown("RUNNING", "HELD", "UNASSIGNED", "FAILED"), 10.0)
     time.note(shown("RUNNING", "RUNNING", "UNASSIGNED", "FAILED"), 12.5)
@@ -23,7 +23,7 @@ def test_what_is_held_and_what_is_nobodys_counts_as_long_as_it_lasts() -> None:
     assert time.total_s == 2 * 2.5 + 1
 
 
-def test_of_the_time_in_which_another_leads_nothing_is_known() -> None:
+def test_time_led_by_another_leader_is_not_counted() -> None:
     time = UnassignedTime()
     time.note(shown("HELD"), 0.0)
     time.note(shown("HELD", leading=False), 1.0)

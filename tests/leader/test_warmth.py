@@ -27,7 +27,7 @@ def settled(group: FakeGroup) -> bool:
     return is_settled(project(group.machine.state, statuses))
 
 
-def test_who_is_warming_up_makes_no_round_and_takes_nothing() -> None:
+def test_a_warming_member_causes_no_round_and_takes_nothing() -> None:
     group = running_group()
     newcomer = a_newcomer(group)
     group.advance(600_000)
@@ -57,7 +57,7 @@ def test_nobody_is_waited_for_who_is_there_and_warming_up() -> None:
     assert any(member.stopping for member in group.members.values()), "for lake-4, at once"
 
 
-def test_what_nobody_has_does_not_wait_for_it() -> None:
+def test_unassigned_tasks_do_not_wait_for_a_warming_member() -> None:
     group = running_group()
     newcomer = a_newcomer(group)
     group.desire(a=6, b=1)
@@ -66,7 +66,7 @@ def test_what_nobody_has_does_not_wait_for_it() -> None:
     assert len(group.all_running()) == 8
 
 
-def test_who_departs_lets_go_when_another_says_that_it_is_warm() -> None:
+def test_a_departing_member_releases_when_another_reports_warm() -> None:
     group = running_group(members=1)
     leaver = group.of("lake-0")
     group.facts(Facts(expected=frozenset({"lake-0", "lake-1"})))
@@ -87,7 +87,7 @@ def test_a_group_with_a_member_that_is_warming_up_is_not_settled() -> None:
     group = running_group()
     assert settled(group)
     newcomer = a_newcomer(group)
-    assert not settled(group), "what it is to have is at others"
+    assert not settled(group), "others run the tasks that it is to get"
     newcomer.warmth = Warmth.STALLED
     group.round()
     assert settled(group), "nothing will move because of it"

@@ -53,7 +53,7 @@ def test_nothing_is_written_from_the_joining_until_all_that_is_new_has_said_a_wo
     group.round(stock("w"), stock("v"), w=A0)
     assert not group.write_window.is_over(SETTLE_MS)
     group.pending_starts.hear(said(A0, "w", group.generation - 1))
-    assert not group.write_window.is_over(SETTLE_MS), "that was of an earlier life of the task"
+    assert not group.write_window.is_over(SETTLE_MS), "that belongs to an earlier run of the task"
     group.pending_starts.hear(said(A0, "v", group.generation))
     assert not group.write_window.is_over(SETTLE_MS), "and that was somebody else"
     group.pending_starts.hear(said(A0, "w", group.generation))
@@ -61,14 +61,14 @@ def test_nothing_is_written_from_the_joining_until_all_that_is_new_has_said_a_wo
     assert group.write_window.is_over(SETTLE_MS)
 
 
-def test_what_says_nothing_is_not_waited_for_for_ever() -> None:
+def test_a_silent_task_is_not_awaited_forever() -> None:
     group = Group()
     group.round(stock("w"), w=A0)
     assert not group.write_window.is_over(MOST_MS - 1)
     assert group.write_window.is_over(MOST_MS)
 
 
-def test_who_asks_for_a_fence_has_begun_to_start_a_task() -> None:
+def test_a_fence_request_means_that_a_task_is_starting() -> None:
     group = Group()
     group.round(stock("w"), stock("v"), w=A0, v=A1)
     group.pending_starts.asked_for_fence("b")
@@ -128,7 +128,7 @@ def test_a_leader_of_stock_workers_keeps_its_records_until_the_round_is_over() -
     assert TaskId("b", INSTANCE) in group.all_running()
 
 
-def test_who_has_read_what_a_transaction_aborted_is_not_ahead_for_ever() -> None:
+def test_a_reader_of_aborted_records_is_not_ahead_forever() -> None:
     """Stock workers count such records; a leader that does not has to write one after them."""
     group = running_group(is_agent=False)
     ahead = group.offset + 3

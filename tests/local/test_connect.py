@@ -94,13 +94,13 @@ def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> No
     eventually(
         lambda: running.incarnations().get(victim, processes[victim]) != processes[victim],
         PATIENCE_S,
-        "a new life",
+        "a new incarnation",
     )
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
     assert running.incarnations()[other] == processes[other]
 
 
-def test_what_a_task_fails_of_is_shown_and_a_restart_fixes_it(running: Local) -> None:
+def test_a_failure_is_shown_and_a_restart_fixes_it(running: Local) -> None:
     before = running.placed()
     (running.state.root / "fails").touch()
 

@@ -49,7 +49,7 @@ def test_a_restart_reaches_the_group_under_the_name_in_kafka(tmp_path: Path) -> 
     assert told.records == [RestartRecord("My Orders", task=1)]
 
 
-def test_what_runs_under_a_name_is_shown_by_its_connector_and_by_no_other() -> None:
+def test_running_tasks_are_shown_by_their_own_connector_only() -> None:
     def item(number: int, **more: Any) -> dict[str, Any]:
         told = {"name": f"My Orders-{number}", "connector": "My Orders", "task": number, "trace": ""}
         return {**told, "state": "RUNNING", "member": "w", "progress": "", "at_ms": 1, **more}

@@ -118,7 +118,7 @@ def test_down_and_up_the_same_names_come_back_to_the_same_tasks(running: Local) 
     assert set(running.incarnations()) == set(before.values())
 
 
-def test_what_is_deleted_ends_and_what_is_applied_again_goes_on(running: Local) -> None:
+def test_a_deleted_connector_ends_and_a_reapplied_one_continues(running: Local) -> None:
     running.settled()
     running("delete", "worker", running.worker)
     eventually(lambda: running.incarnations() == {}, CALM_S, "all members have ended")
@@ -133,7 +133,9 @@ def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is
 ) -> None:
     running.settled()
     began_s = time.monotonic()
-    eventually(lambda: time.monotonic() - began_s > 61, 70, "what has run for a minute is not suspected")
+    eventually(
+        lambda: time.monotonic() - began_s > 61, 70, "a task that has run for a minute is not suspected"
+    )
     poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
     running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
     try:
@@ -171,7 +173,7 @@ def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
     eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
 
 
-def test_what_would_happen_can_be_asked_by_the_worker_s_name(running: Local, tmp_path: Path) -> None:
+def test_plan_accepts_the_workers_name(running: Local, tmp_path: Path) -> None:
     placed = running.settled()
 
     def plan(*words: str) -> dict[str, Any]:

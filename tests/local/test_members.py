@@ -79,7 +79,7 @@ def test_a_killed_member_has_ended_and_the_signal_is_told(members: MemberProcess
     assert ended(members, "lake-0").exit_code == -signal.SIGKILL
 
 
-def test_what_outlives_the_first_process_is_killed_before_the_incarnation_counts_as_ended(
+def test_surviving_processes_are_killed_before_the_incarnation_counts_as_ended(
     members: MemberProcesses,
 ) -> None:
     process = start(members, WITH_CHILD)
@@ -190,7 +190,7 @@ def test_only_an_incarnation_that_has_ended_can_be_removed(members: MemberProces
     assert members.observe()["lake-0"].removed
 
 
-def test_what_was_meant_for_an_earlier_incarnation_does_not_touch_this_one(members: MemberProcesses) -> None:
+def test_actions_for_an_earlier_incarnation_do_not_touch_this_one(members: MemberProcesses) -> None:
     process = start(members, SLEEP)
     members.kill("lake-0", "an-earlier-one")
     members.terminate("lake-0", "an-earlier-one")

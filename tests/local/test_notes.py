@@ -20,7 +20,7 @@ def notes(kind: str, **spec: object) -> list[str]:
     "spec",
     [{}, {"replicas": 3, "capacity": 2, "envAllowed": ["A"], "spark": {"heapMb": 512}, "restartNonce": "x"}],
 )
-def test_what_is_done_is_not_mentioned(spec: dict[str, object]) -> None:
+def test_supported_fields_have_no_note(spec: dict[str, object]) -> None:
     assert notes("Worker", **spec) == []
 
 
@@ -29,11 +29,11 @@ def test_the_parts_of_pods_are_told_at_once() -> None:
     assert note.startswith("spec.image, spec.template: for pods on Kubernetes")
 
 
-def test_who_asks_for_encryption_hears_that_there_is_none() -> None:
+def test_encryption_settings_get_a_note() -> None:
     (note,) = notes("Worker", kafka={"securityProtocol": "SSL"})
     assert "local members speak PLAINTEXT, not SSL" in note
 
 
-def test_who_asks_for_a_restart_hears_how() -> None:
+def test_a_restart_nonce_gets_a_note_with_the_command() -> None:
     (note,) = notes("Connector", workerRef={"name": "w"}, **{"class": "noop"}, restartNonce="2")
     assert note.endswith("cooperator local restart a")

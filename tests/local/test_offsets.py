@@ -58,7 +58,7 @@ def test_a_stopped_connector_of_which_nothing_runs_is_at_rest() -> None:
     [
         ("Running", {}, "copy is Running, and offsets can be changed of a Stopped one only"),
         ("Paused", {}, "copy is Paused"),
-        ("Stopped", {"leading": False}, "no leader that could say"),
+        ("Stopped", {"leading": False}, "no leader to confirm"),
         ("Stopped", {"connectors": {"copy": {"state": "STARTED", "regrouping": False}}}, "is being stopped"),
         ("Stopped", {"connectors": {"copy": {"state": "STOPPED", "regrouping": True}}}, "is being stopped"),
         (
@@ -73,7 +73,7 @@ def test_a_stopped_connector_of_which_nothing_runs_is_at_rest() -> None:
         ),
     ],
 )
-def test_what_is_not_at_rest_is_told_with_what_to_wait_for(
+def test_a_connector_not_at_rest_is_refused_with_what_to_wait_for(
     state: str, more: dict[str, Any], said: str
 ) -> None:
     assert said in why_not_at_rest(connector(state), leader(**more))
@@ -164,7 +164,7 @@ class TestCommands:
             (("list", "copi"), {}, "there is no connector 'copi'; did you mean 'copy'? known: copy"),
         ],
     )
-    def test_what_cannot_be_is_refused_and_nothing_is_changed(
+    def test_invalid_offsets_are_refused_without_changes(
         self,
         ask: Ask,
         tmp_path: Path,
@@ -271,7 +271,7 @@ class TestTables:
         assert '{"incrementing": 8} -> none' in ask("reset", "copy").stdout
         assert self.position(ask) == []
 
-    def test_what_no_table_can_stand_at_is_refused(self, ask: Ask, tmp_path: Path, unique: str) -> None:
+    def test_impossible_table_positions_are_refused(self, ask: Ask, tmp_path: Path, unique: str) -> None:
         to = tmp_path / "to.json"
         table = unique.replace("-", "_")
         for partition, offset, said in (

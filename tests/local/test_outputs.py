@@ -30,7 +30,7 @@ spec:
 """
 
 
-def test_of_two_that_are_stored_one_runs_and_the_other_says_why_it_does_not(tmp_path: Path) -> None:
+def test_one_of_two_stored_conflicting_connectors_runs_and_the_other_explains(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     host = Host(state, Cluster("here", bootstrap_servers="127.0.0.1:1"))
     host._store.apply(parse(MANIFESTS, "test"), "test")

@@ -67,7 +67,7 @@ def drawn(from_s: int, to_s: int) -> list[Stretch]:
     return stretches(said.statuses, said.memories, at(from_s), at(to_s))
 
 
-def test_who_ran_what_when() -> None:
+def test_the_history_of_tasks_by_member() -> None:
     assert drawn(0, 60) == [
         Stretch(A0, Kind.RUNNING, "w-0", at(1), at(12)),
         Stretch(A0, Kind.RUNNING, "w-1", at(13), at(60)),

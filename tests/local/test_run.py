@@ -155,7 +155,7 @@ def test_postgresql_is_installed_for_the_tests_where_no_system_directory_has_it(
     assert len(system.commands) == 2, "it was there"
 
 
-def test_what_nodes_are_made_of_is_installed_at_once(
+def test_packages_of_nodes_are_installed_together(
     run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(run, "ROOTS_PROGRAMS", tmp_path)
@@ -217,7 +217,7 @@ def test_every_check_runs_and_one_failure_is_enough(
         ("simulation", ["tests/a.py::test_it"], False, 1, 1),
     ],
 )
-def test_what_failed_among_real_parts_is_tried_once_more_and_named(
+def test_failures_with_real_parts_are_retried_once_and_named(
     run: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -90,7 +90,7 @@ def test_the_server_s_part_of_the_metadata_is_kept_by_an_update(store: ManifestS
     assert (first.metadata.generation, second.metadata.generation) == (1, 2)
 
 
-def test_what_is_stored_can_be_read_by_another_process(store: ManifestStore, tmp_path: Path) -> None:
+def test_another_process_reads_stored_resources(store: ManifestStore, tmp_path: Path) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
     again = ManifestStore(StateDir(tmp_path), lambda: 0)
     assert again.read() == store.read()
@@ -103,7 +103,7 @@ def test_a_relative_path_is_relative_to_the_manifest(store: ManifestStore) -> No
     assert connector.spec.config["path"] == "/srv/job/data"
 
 
-def test_of_two_resources_none_is_stored_when_one_is_wrong(store: ManifestStore) -> None:
+def test_no_resource_is_stored_when_one_is_wrong(store: ManifestStore) -> None:
     problems = refused(store, LAKE, SOURCES.replace("topic: lines", "topik: lines"))
     assert any("topik" in problem and "topic" in problem for problem in problems)
     assert all("Connector sources" in problem for problem in problems)
@@ -174,7 +174,7 @@ def test_a_wrong_class_is_corrected_as_long_as_there_are_no_checkpoints(
     assert store.apply(resources(other), "a") == [(CONNECTOR, Change.CONFIGURED)]
 
 
-def test_what_is_in_an_object_store_may_be_there(store: ManifestStore) -> None:
+def test_paths_in_an_object_store_may_exist(store: ManifestStore) -> None:
     far = LAKE.replace("replicas: 3", "checkpointLocation: 's3a://lake/checkpoints'")
     store.apply(resources(far, SOURCES.replace("topic: lines", "topic: other")), "a")
     store.apply(resources(SOURCES), "a")
@@ -252,7 +252,7 @@ def test_a_file_spoilt_by_hand_is_said_and_the_others_are_read(store: ManifestSt
     ("change", "option", "was"),
     [("topic: other", "'topic' = 'other'", "lines"), ("topic: lines, units: 3", "'units' = '3'", "8")],
 )
-def test_what_is_fixed_cannot_change_before_the_connector_is_stopped(
+def test_fixed_options_change_only_while_stopped(
     store: ManifestStore, tmp_path: Path, change: str, option: str, was: str
 ) -> None:
     store.apply(resources(LAKE, SOURCES), "a")
@@ -320,12 +320,12 @@ def test_a_second_connector_with_the_same_directory_is_refused(store: ManifestSt
         store.delete(Key("Connector", "default", "apart"))
 
 
-def test_of_two_in_one_manifest_none_is_stored(store: ManifestStore) -> None:
+def test_conflicting_connectors_of_one_manifest_are_not_stored(store: ManifestStore) -> None:
     assert len(refused(store, LAKE, to_parquet("one", "/out"), to_parquet("two", "/out/"))) == 1
     assert store.read().resources == ()
 
 
-def test_who_has_the_directory_may_be_changed_and_who_comes_later_may_not_take_it(
+def test_a_directorys_owner_may_change_and_a_later_connector_may_not_take_it(
     store: ManifestStore,
 ) -> None:
     store.apply(resources(LAKE, to_parquet("one", "/one"), to_parquet("two", "/two")), "a")
@@ -336,7 +336,7 @@ def test_who_has_the_directory_may_be_changed_and_who_comes_later_may_not_take_i
     store.apply(resources(to_parquet("one", "/two")), "a")
 
 
-def test_what_was_stored_before_sharing_was_refused_may_be_changed_and_one_of_them_runs(
+def test_older_conflicting_connectors_may_change_and_one_of_them_runs(
     store: ManifestStore, tmp_path: Path
 ) -> None:
     store.apply(resources(LAKE, to_parquet("one", "/out"), to_parquet("two", "/else")), "a")

@@ -125,7 +125,7 @@ def test_workers(view: dict[str, Any]) -> None:
             "again",
         ),
         ("class: kafka-to-kafka, config: {topics: a}", "Unknown", "DeliveryUnknown", "refuses its options"),
-        ("class: nothing", "Unknown", "DeliveryUnknown", "What class nothing promises"),
+        ("class: nothing", "Unknown", "DeliveryUnknown", "The guarantee of class nothing is unknown"),
     ],
 )
 def test_a_connector_says_how_often_its_records_arrive(
@@ -257,7 +257,7 @@ def test_a_plan_that_is_not_as_asked_is_the_state_of_its_worker() -> None:
 
 @pytest.mark.parametrize("kind", ["Unfenced", "Hung", "EagerProtocol", "UnsignedRequests"])
 @pytest.mark.parametrize("status", ["True", "False"])
-def test_what_is_wrong_when_it_is_true_is_said_then(kind: str, status: str) -> None:
+def test_a_condition_that_is_bad_when_true_is_shown_when_true(kind: str, status: str) -> None:
     said = {"type": kind, "status": status, "reason": "Said", "message": "do this", "since_ms": NOW}
     leader = {**LEADER, "conditions": [*LEADER["conditions"], said]}
     [worker] = state_view(STORED, {("default", "lake"): WorkerFacts({}, leader)}, NOW)["workers"]
@@ -278,8 +278,8 @@ def test_a_worker_is_ready_when_all_its_members_are() -> None:
     ("runtime", "phase", "message", "state"),
     [
         ("Warm", "Running", "", "Ready"),
-        ("Warming", "Warming", "its runtime is being started", "Progressing"),
-        ("Stalled", "Stalled", "its runtime has not started, as its log says", "Progressing"),
+        ("Warming", "Warming", "its runtime is starting", "Progressing"),
+        ("Stalled", "Stalled", "its runtime failed to start (see its log)", "Progressing"),
     ],
 )
 def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, message: str, state: str) -> None:
@@ -291,7 +291,7 @@ def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, mess
     assert told["members"][1]["message"].startswith(message)
     assert tables.worker_state(told["workers"][0]) == state
     of_worker = tables.workers_table(told["workers"], NOW)
-    assert ("lake-1: its runtime has not started" in of_worker) == (runtime == "Stalled")
+    assert ("lake-1: its runtime failed to start" in of_worker) == (runtime == "Stalled")
 
 
 def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:

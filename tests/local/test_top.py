@@ -112,13 +112,13 @@ def test_the_sums_of_a_moment() -> None:
     )
 
 
-def test_what_no_leader_has_said_is_unknown_and_not_zero() -> None:
+def test_unreported_figures_are_unknown_and_not_zero() -> None:
     summary = lines({**VIEW, "workers": [*VIEW["workers"], {"spec": {"replicas": 3}}], "tasks": []})[0][0]
     assert "? of 5 members run, ? of ? tasks run" in summary
     assert "HELD" not in summary
 
 
-def test_what_is_held_or_tried_again_counts_down() -> None:
+def test_holds_and_retries_count_down() -> None:
     assert row(VIEW, "a-3")[2:] == ["HELD", "5s", "for lake-1, in 41s (Departed)"]
     assert row(VIEW, "a-2")[-1] == "next attempt in 12s: no disk"
     later = {**VIEW, "at_ms": NOW + 11_000}
@@ -149,7 +149,7 @@ def test_a_sum_of_lags_tells_since_when_its_oldest_part_stands() -> None:
     assert lines({**VIEW, "tasks": [old, new]})[0][0].endswith(", 42 behind (some as of 14m ago)")
 
 
-def test_what_needs_a_look_stands_above_what_runs() -> None:
+def test_tasks_that_need_attention_come_first() -> None:
     names = [line[0] for line in lines(VIEW) if line and line[0].startswith("a-")]
     assert names == ["a-4", "a-3", "a-2", "a-0", "a-1"]
 
@@ -214,7 +214,7 @@ def test_that_time_goes_by_is_no_change_of_a_watched_table(
 
 
 @pytest.mark.parametrize("kind", ["tasks", "members"])
-def test_what_only_the_daemon_knows_is_not_said_to_be_none(
+def test_unknown_daemon_facts_are_not_shown_as_none(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_json(tmp_path / "cluster.json", {"id": "x"})

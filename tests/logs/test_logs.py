@@ -32,7 +32,7 @@ from tests.logs.fabrics import MS, OWNER, RUNNING, LogsUnderTest, X, connector, 
 # --- the config log -------------------------------------------------------------------------------------
 
 
-def test_what_the_leader_writes_is_what_every_member_reads(under_test: LogsUnderTest) -> None:
+def test_every_member_reads_what_the_leader_writes(under_test: LogsUnderTest) -> None:
     leader, member = leading(under_test), under_test.open()
 
     offset = leader.writer.write_config([connector(), *tasks(2)])

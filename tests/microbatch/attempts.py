@@ -1,7 +1,7 @@
 """Attempts as threads around one Kafka.
 
 An attempt has a driver, which carries out what ``Ownership`` says, and a writer for each slot of a batch.
-They are generators; whoever runs them may leave any of them alone for as long as it likes. A writer may
+They are generators; a test may leave any of them alone for as long as it likes. A writer may
 outlive its driver, as an executor does.
 """
 
@@ -58,7 +58,7 @@ class Choices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What attempts do. The defaults are right; everything else is a bug to plant.
+    """The actions of attempts. The defaults are right; everything else is a bug to plant.
 
     * ``writers_initialise``: a writer whose process has no producer of its session initialises one.
     * ``any_session``: a writer takes whatever producer its process has for its slot.

@@ -93,7 +93,8 @@ class Kafka:
         return min(self._open_since[partition].values(), default=len(self.logs[partition]))
 
     def committed(self, partition: str, end: int) -> list[Entry]:
-        """What readers of committed records get below ``end``, which is not above the last stable offset."""
+        """Returns what readers of committed records get below ``end``, which is not above the last stable
+        offset."""
         pending: dict[str, list[int]] = defaultdict(list)
         found: dict[int, Entry] = {}
         for offset, entry in enumerate(self.logs[partition]):

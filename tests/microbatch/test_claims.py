@@ -47,7 +47,7 @@ def test_records_look_like_this() -> None:
 
 
 @given(units, claims, slots, positions)
-def test_what_is_written_is_read_back(unit: UnitKey, claim: Claim, own: Slots, position: Position) -> None:
+def test_a_written_claim_is_read_back(unit: UnitKey, claim: Claim, own: Slots, position: Position) -> None:
     assert Claim.parse(str(claim)) == claim
     ledger = Ledger()
     ledger.apply(ClaimKey(unit, claim).encode(), own.encode())
@@ -106,7 +106,10 @@ def test_fields_that_are_not_known_are_passed_over() -> None:
         (b'{"prefix":"a","slots":1}', "version = None: it is no integer"),
         (b'{"version":1,"slots":1}', "prefix = None: it is no text"),
         (b'{"version":1,"prefix":"a","slots":true}', "slots = True: it is no integer"),
-        (b'{"version":1,"prefix":"a","slots":100000}', "slots = 100000 is no number of slots; use 1 to 1024"),
+        (
+            b'{"version":1,"prefix":"a","slots":100000}',
+            "slots = 100000 is not a number of slots; use 1 to 1024",
+        ),
         (b'{"version":1,"prefix":"","slots":1}', "prefix = '' is empty"),
     ],
 )

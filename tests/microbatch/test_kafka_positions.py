@@ -265,7 +265,7 @@ def test_a_claim_of_a_later_release_stops_its_own_unit_and_no_other(task: Tasks)
 
 
 @pytest.mark.real
-def test_what_fails_while_producers_are_initialised_is_raised_and_the_next_call_goes_on(task: Tasks) -> None:
+def test_a_failure_to_initialise_producers_is_raised_and_the_next_call_goes_on(task: Tasks) -> None:
     attempt = task(1)
     right, failures = attempt.initialise, [OSError("no coordinator")]
 

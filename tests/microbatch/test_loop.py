@@ -94,7 +94,7 @@ fates = st.dictionaries(
 
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), fates)
-def test_whatever_fails_each_offset_is_committed_once_and_in_order(
+def test_each_offset_is_committed_once_and_in_order_despite_any_failure(
     sizes: list[int], fates: dict[tuple[int, int], tuple[Kind | None, bool]]
 ) -> None:
     log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
@@ -124,7 +124,7 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.DATA_LOSS, Kind.FAILED])
-def test_what_would_fail_again_ends_the_task_with_the_units(kind: Kind) -> None:
+def test_a_permanent_failure_ends_the_task_with_the_units(kind: Kind) -> None:
     log = Log()
     batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
     task = Task(log, dict.fromkeys(UNITS, 9), batches)

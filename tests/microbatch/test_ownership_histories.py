@@ -1,4 +1,4 @@
-"""Whatever the order of their steps, attempts deliver each record once; the histories find planted bugs."""
+"""Attempts deliver each record once, in every order of their steps; the histories find planted bugs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a batch reads: fair, bounded, nothing beyond an end, and in slots of about the same size."""
+"""Ranges of a batch: fair, bounded, nothing beyond an end, and in slots of about the same size."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def test_with_less_than_one_offset_each_all_get_one_in_turn(news: set[Partition]
     assert set(served) == news
 
 
-def test_what_small_ones_do_not_need_goes_to_the_others() -> None:
+def test_slots_that_small_ones_do_not_need_go_to_the_others() -> None:
     news = {Partition("a", 0): 2, Partition("a", 1): 100, Partition("a", 2): 100, Partition("a", 3): 0}
     assert planned(news, Limits(1_000, 100)) == {
         Partition("a", 0): 2,

@@ -98,7 +98,7 @@ def test_records_of_an_open_transaction_are_waited_for(session: Any, cluster: Cl
         read(session, cluster, [(place, 0, 1)], pollTimeoutMs=2_000)
 
 
-def test_what_compaction_removed_is_a_gap(session: Any, cluster: Cluster, unique: str) -> None:
+def test_records_removed_by_compaction_are_a_gap(session: Any, cluster: Cluster, unique: str) -> None:
     [place] = cluster.create(
         unique,
         cleanup_policy="compact",

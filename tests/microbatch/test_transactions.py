@@ -20,7 +20,7 @@ def values_of(places: list[Partition], count: int) -> list[str]:
     return sorted(f"{place}:{number}" for place in places for number in range(count))
 
 
-def test_a_task_copies_what_there_is_and_what_comes_and_goes_on_where_it_was(
+def test_a_task_copies_old_and_new_records_and_goes_on_where_it_was(
     session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 3)
@@ -112,7 +112,7 @@ def test_a_row_that_fails_in_the_middle_of_a_slot_leaves_neither_rows_nor_positi
     reached = task.reached()
     assert all(reached[place] == (0 if place in bad else 100) for place in places), reached
     assert task.values() == values_of([place for place in places if place not in bad], 100)
-    # What the failed slot has sent is aborted, so that readers need not wait for it.
+    # The failed slot's records are aborted, so that readers need not wait for it.
     assert cluster.end(Partition(task.output, 0)) == cluster.end(Partition(task.output, 0), committed=True)
     with Task(session, cluster, unique, places) as again:
         eventually(lambda: again.reached() == dict.fromkeys(places, 100), 60)

@@ -23,7 +23,7 @@ def test_defaults_are_not_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "many", "٣", "9" * 30])
-def test_what_is_no_number_counts_as_not_written(text: str) -> None:
+def test_a_value_that_is_not_a_number_counts_as_absent(text: str) -> None:
     assert AutoRestart.of({"cooperator.auto.restart.max": text}) == AutoRestart()
 
 

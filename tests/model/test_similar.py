@@ -31,7 +31,7 @@ def test_case_and_separators_do_not_count(wrong: str) -> None:
     assert did_you_mean(wrong, OPTIONS) == "did you mean 'max.files.per.trigger'?"
 
 
-def test_what_there_is_to_choose_from_is_said_where_nothing_is_like_it() -> None:
+def test_the_choices_are_listed_when_no_name_is_similar() -> None:
     assert suggestion("jsno", FORMATS) == "did you mean 'json'?"
     assert suggestion("avro", FORMATS) == "use one of parquet, json, csv"
     assert suggestion("avro", ()) == "remove it"

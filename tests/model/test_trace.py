@@ -25,11 +25,11 @@ def of_python(error: Exception, cause: Exception | None = None) -> str:
         return "".join(traceback.format_exception(raised))
 
 
-def test_what_python_raised_is_named_by_its_own_line() -> None:
+def test_a_python_error_is_named_by_its_own_line() -> None:
     assert error_of(of_python(ValueError("units is 'x'\n\n  at line 3"))) == "ValueError: units is 'x'"
 
 
-def test_of_errors_that_were_raised_in_a_row_the_last_counts() -> None:
+def test_the_last_error_of_a_chain_counts() -> None:
     assert error_of(of_python(OSError("gone"), KeyError("a"))) == "OSError: gone"
 
 
@@ -45,7 +45,7 @@ def test_the_innermost_cause_in_the_jvm_is_what_counts(behind: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["topic: is missing; name one", "topic: is missing; name one\nline 2\n"])
-def test_what_is_no_trace_is_known_by_its_first_line(text: str) -> None:
+def test_a_text_without_a_trace_is_named_by_its_first_line(text: str) -> None:
     assert error_of(text) == "topic: is missing; name one"
 
 
@@ -63,13 +63,13 @@ def test_the_words_of_py4j_are_nobodys_error() -> None:
     assert error_of(whole) == "a.DeniedException: /x"
 
 
-def test_what_stands_first_is_found_again_whatever_follows() -> None:
+def test_the_first_line_is_found_again_whatever_follows() -> None:
     trace = of_python(RuntimeError("the query ended")) + "caused by: x.Y: another\n"
     assert error_of(with_error("java.io.IOException: no space", trace)) == "java.io.IOException: no space"
 
 
 @pytest.mark.parametrize("text", ["", "no trace", "a.b.C.d(E.scala:1)\n\tat a.b.C.e(E.scala:2)"])
-def test_what_is_no_stack_trace_has_no_root(text: str) -> None:
+def test_a_text_without_a_stack_trace_has_no_root(text: str) -> None:
     assert java_root(text) == ""
 
 

@@ -265,7 +265,7 @@ class Broken:
         ("surplus", "placed without a request"),
     ],
 )
-def test_what_does_not_conform_is_told_what_it_does_wrong(wrong: str, complaint: str) -> None:
+def test_a_nonconformant_assignor_is_told_its_error(wrong: str, complaint: str) -> None:
     with pytest.raises(NotConformant, match=f"problem .*{complaint}"):
         check(Broken(wrong))
 

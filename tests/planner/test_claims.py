@@ -79,7 +79,7 @@ def test_a_task_in_quarantine_that_runs_somewhere_stops() -> None:
     assert {reason.why for reason in decided.revoked_why.values()} == {Why.POISONED}
 
 
-def test_what_was_not_delivered_and_is_suspended_meanwhile_is_not_forgotten() -> None:
+def test_an_undelivered_task_that_is_suspended_is_not_forgotten() -> None:
     group = running(2, a=2)
     group.task_counts["b"] = 2
     group.named("w1").fails_next = True
@@ -90,7 +90,7 @@ def test_what_was_not_delivered_and_is_suspended_meanwhile_is_not_forgotten() ->
     assert group.round().assigned_why.keys() == given <= owned(group)["w1"]
 
 
-def test_of_duplicates_the_copy_that_was_given_stays() -> None:
+def test_the_assigned_copy_of_duplicates_stays() -> None:
     group = running()
     before = owned(group)
     stray = group.join("w9")
@@ -113,7 +113,7 @@ def test_a_copy_on_a_leaver_is_not_the_one_that_stays() -> None:
     assert not given & set(decided.assignments[other.incarnation].revoked)
 
 
-def test_of_two_incarnations_only_the_newest_has_work_and_it_gets_what_the_older_lets_go() -> None:
+def test_only_the_newest_incarnation_has_work_and_it_gets_what_the_older_releases() -> None:
     group = running()
     before = owned(group)["w1"]
     older = group.named("w1")
@@ -191,7 +191,7 @@ def test_a_member_may_report_what_it_was_never_given() -> None:
     assert group.memory.given["w1"] == {TaskId("a", 2), TaskId("a", 3)}
 
 
-def test_what_is_let_go_again_moves_for_the_latest_reason_alone() -> None:
+def test_a_task_released_twice_moves_for_the_latest_reason() -> None:
     busy = Member("m0", "w0", "1", (TaskId("a", 0), TaskId("a", 1)), draining=True)
     view = View(0, 1, (busy, Member("m1", "w1", "1")), {"a": 2}, cause="now")
     earlier = Memory(moving={"Balance:earlier": of("a-0", "a")})

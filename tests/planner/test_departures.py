@@ -22,7 +22,7 @@ def running(workers: int = 3, policy: Policy | None = None, **task_counts: int) 
 
 
 @pytest.mark.parametrize("announced_by", ["member", "host"])
-def test_what_a_leaver_runs_moves_before_it_goes(announced_by: str) -> None:
+def test_tasks_of_a_departing_member_move_before_it_leaves(announced_by: str) -> None:
     group = running()
     moving = owned(group)["w2"]
     if announced_by == "member":
@@ -182,7 +182,7 @@ def test_while_joins_are_expected_new_tasks_start_at_once() -> None:
 
 
 @pytest.mark.parametrize("fact", ["gone", "leaving"])
-def test_who_will_not_stay_is_not_waited_for(fact: str) -> None:
+def test_a_member_that_will_not_stay_is_not_awaited(fact: str) -> None:
     group = running(1, a=4)
     group.facts = replace(Facts(expected=frozenset({"w0", "w1", "w2"})), **{fact: frozenset({"w2"})})
     group.join("w1")
@@ -202,7 +202,7 @@ def test_balance_waits_while_a_member_is_held_for() -> None:
     group.check_complete_and_balanced()
 
 
-def test_who_is_held_for_is_not_waited_for_as_a_join() -> None:
+def test_a_member_with_held_tasks_is_not_awaited_as_a_join() -> None:
     group = running(3)
     group.facts = Facts(expected=frozenset({"w0", "w1", "w2"}))
     group.kill(group.named("w2"), proven=True)
@@ -210,7 +210,7 @@ def test_who_is_held_for_is_not_waited_for_as_a_join() -> None:
     assert not group.memory.joins
 
 
-def test_what_evicted_members_ran_stays_theirs_until_they_are_back() -> None:
+def test_evicted_members_keep_their_tasks_until_they_return() -> None:
     group = running()
     before = owned(group)
     group.take_over(wait_ms=25 * SECOND_MS)

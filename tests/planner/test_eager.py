@@ -28,6 +28,6 @@ def test_as_the_group_turns_eager_each_is_given_what_it_has_not_stopped() -> Non
     assert all(assignment.assigned for assignment in later.assignments.values())
 
 
-def test_what_is_no_longer_configured_is_not_given_again() -> None:
+def test_deleted_items_are_not_assigned_again() -> None:
     decided, _ = plan(replace(VIEW, turns_eager=True, tasks={"a": 1}), BEFORE)
     assert set(decided.assignments["w-1-id"].assigned) == ALL - {TaskId("a", 1)}

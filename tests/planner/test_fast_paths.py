@@ -59,7 +59,7 @@ def test_dealt_in_turn_is_dealt_as_one_by_one(
 
 
 @given(SIZES, NAMES)
-def test_who_was_dealt_what_in_turn(sizes: Mapping[str, int], names: list[str]) -> None:
+def test_the_result_of_dealing_in_turn(sizes: Mapping[str, int], names: list[str]) -> None:
     items = fresh(names, sizes, False).pool
     placed = DealtInTurn(items, names)
     by_receiver: dict[str, list[TaskId]] = {}
@@ -115,7 +115,7 @@ def under_way(draw: st.DrawFn) -> Problem:
 
 @settings(deadline=None, max_examples=300)
 @given(under_way())
-def test_what_is_dealt_by_a_short_cut_is_dealt_as_one_by_one(problem: Problem) -> None:
+def test_the_fast_path_deals_as_one_by_one_does(problem: Problem) -> None:
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Dealer, "_all_to_one", lambda *_: None)
@@ -128,7 +128,7 @@ def test_what_is_dealt_by_a_short_cut_is_dealt_as_one_by_one(problem: Problem) -
 
 @settings(deadline=None, max_examples=300)
 @given(under_way(), st.data())
-def test_what_runs_is_the_same_looked_up_singly_or_at_once(problem: Problem, data: st.DataObject) -> None:
+def test_single_and_bulk_lookups_of_running_items_agree(problem: Problem, data: st.DataObject) -> None:
     leaving = {
         item: identity
         for identity, own in problem.kept.items()
@@ -168,7 +168,7 @@ def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
 
 @settings(deadline=None, max_examples=300)
 @given(under_way())
-def test_who_has_one_item_of_each_connector_lets_go_of_the_same_as_ever(problem: Problem) -> None:
+def test_a_member_with_one_item_per_connector_releases_the_same_on_the_fast_path(problem: Problem) -> None:
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(release, "by_connector", lambda items: by_connector(items)._replace(only=None))

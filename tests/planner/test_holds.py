@@ -78,7 +78,7 @@ def test_a_worker_that_is_back_before_anybody_noticed_gets_its_own_back() -> Non
     assert owned(group) == before
 
 
-def test_what_was_not_delivered_goes_to_the_same_member_again_and_is_no_departure() -> None:
+def test_an_undelivered_assignment_is_repeated_and_is_not_a_departure() -> None:
     group = running(2, a=2)
     group.task_counts["b"] = 4
     group.named("w1").fails_next = True
@@ -101,7 +101,7 @@ def test_a_revocation_that_did_not_arrive_is_sent_again() -> None:
     assert not lost & again.assigned_why.keys()
 
 
-def test_what_is_still_stopping_is_neither_revoked_again_nor_assigned() -> None:
+def test_a_stopping_task_is_neither_revoked_again_nor_assigned() -> None:
     group = running(2)
     group.join("w2")
     revoked = set(group.round().revoked_why)
@@ -166,7 +166,7 @@ def test_the_same_process_that_was_dropped_and_is_back_goes_on() -> None:
     assert owned(group) == before
 
 
-def test_who_will_not_come_back_is_not_waited_for() -> None:
+def test_a_member_that_will_not_return_is_not_awaited() -> None:
     group = running()
     lost = owned(group)["w1"]
     group.kill(group.named("w1"), proven=True)
@@ -176,7 +176,7 @@ def test_who_will_not_come_back_is_not_waited_for() -> None:
     assert {reason.why for reason in decided.assigned_why.values()} == {Why.HOLD_ENDED}
 
 
-def test_who_will_not_come_back_and_may_still_run_is_waited_for_as_long_as_its_lease() -> None:
+def test_a_member_that_will_not_return_but_may_run_is_awaited_for_its_lease() -> None:
     group = running()
     start_ms, lost = group.now_ms, owned(group)["w1"]
     group.drop(group.named("w1"))
@@ -222,9 +222,7 @@ def test_deleted_tasks_leave_the_hold_and_with_the_last_of_them_it_ends() -> Non
     assert ended.rejoin_at_ms is None
 
 
-def test_what_a_vanished_incarnation_may_still_run_stays_fenced_when_it_is_deleted_and_created_again() -> (
-    None
-):
+def test_tasks_of_a_vanished_incarnation_stay_fenced_over_a_recreation() -> None:
     group = running(2, a=2)
     lost = owned(group)["w1"]
     group.drop(group.named("w1"))

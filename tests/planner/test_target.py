@@ -35,7 +35,7 @@ def layouts(
 
 
 def planned(kept: Layout, free: list[TaskId]) -> tuple[Target, dict[str, set[TaskId]]]:
-    """The target, and what everybody runs once it is reached."""
+    """The target, and all members' tasks once it is reached."""
     sizes = Counter(task.connector for tasks in (*kept.values(), free) for task in tasks)
     problem = Problem({m: frozenset(tasks) for m, tasks in kept.items()}, sorted(free), sizes)
     target = find(problem, Sticky())
@@ -165,7 +165,7 @@ def test_without_leave_to_balance_only_the_pool_is_dealt() -> None:
     assert target.put_off
 
 
-def test_what_does_not_run_yet_is_moved_rather_than_what_runs() -> None:
+def test_tasks_that_do_not_run_yet_move_before_running_ones() -> None:
     running, back = TaskId("x", 0), TaskId("x", 1)
     kept = {"a": frozenset({running}), "b": frozenset[TaskId]()}
     problem = Problem(kept, [], {"x": 2}, owed={"a": [back]})

@@ -43,7 +43,7 @@ def test_nothing_is_taken_for_a_newcomer_before_it_is_warm_and_then_all_in_one_r
 
 
 @pytest.mark.parametrize("warmth", [Warmth.WARMING, Warmth.STALLED])
-def test_what_nobody_has_goes_to_who_is_warm(warmth: Warmth) -> None:
+def test_unassigned_tasks_go_to_warm_members(warmth: Warmth) -> None:
     group = running(2, a=2)
     group.join("w2", warmth)
     group.task_counts["b"] = 5
@@ -53,7 +53,7 @@ def test_what_nobody_has_goes_to_who_is_warm(warmth: Warmth) -> None:
     assert set().union(*owned(group).values()) == group.configured()
 
 
-def test_who_returns_has_its_own_at_once_and_nothing_else() -> None:
+def test_a_returning_member_gets_exactly_its_own_tasks_at_once() -> None:
     group = running(3)
     lost = owned(group)["w1"]
     group.kill(group.named("w1"), proven=True)
@@ -67,7 +67,7 @@ def test_who_returns_has_its_own_at_once_and_nothing_else() -> None:
     assert of("c", "c-0", "c-1", "c-2") <= owned(group)["w0"] | owned(group)["w2"]
 
 
-def test_who_departs_runs_on_until_somebody_is_warm() -> None:
+def test_a_departing_member_runs_on_until_another_is_warm() -> None:
     group = running(1)
     running_there = owned(group)["w0"]
     group.join("w1", Warmth.WARMING)
@@ -80,7 +80,7 @@ def test_who_departs_runs_on_until_somebody_is_warm() -> None:
     assert group.round().revoked_why.keys() == running_there
 
 
-def test_who_departs_does_not_wait_for_a_runtime_that_will_not_start() -> None:
+def test_a_departing_member_does_not_wait_for_a_runtime_that_fails_to_start() -> None:
     group = running(1)
     group.join("w1", Warmth.WARMING)
     group.named("w0").draining = True
@@ -89,7 +89,7 @@ def test_who_departs_does_not_wait_for_a_runtime_that_will_not_start() -> None:
     assert group.round().revoked_why.keys() == owned(group)["w0"] | group.configured()
 
 
-def test_who_departs_and_is_not_warm_itself_runs_nothing_that_could_go_on() -> None:
+def test_a_cold_departing_member_keeps_nothing() -> None:
     group = running(1)
     group.join("w1", Warmth.WARMING)
     group.named("w0").warmth = Warmth.WARMING
@@ -97,7 +97,7 @@ def test_who_departs_and_is_not_warm_itself_runs_nothing_that_could_go_on() -> N
     assert group.round().revoked_why.keys() == group.configured()
 
 
-def test_who_will_be_back_does_not_wait() -> None:
+def test_a_member_that_will_return_is_not_kept_waiting() -> None:
     group = running(1)
     group.join("w1", Warmth.WARMING)
     group.facts = Facts(returning=frozenset({"w0"}))
@@ -118,7 +118,7 @@ def test_the_tasks_of_who_is_gone_for_good_are_for_the_warm() -> None:
     assert owned(group)["w3"] == set()
 
 
-def test_who_is_warming_up_has_joined_and_is_not_waited_for() -> None:
+def test_a_warming_member_has_joined_and_is_not_awaited() -> None:
     group = running(2, a=6)
     group.facts = Facts(expected=frozenset({"w0", "w1", "w2", "w3"}))
     group.join("w2", Warmth.WARM)
@@ -145,12 +145,14 @@ A, B = "w0", "w1"
         "a cordon before warmth",
         "a cordoned one before one that has stalled",
         "the warm of two that are cordoned",
-        "who may come up before who has stalled",
+        "members that may come up before those that have stalled",
         "of two that have stalled the one without a cordon",
         "of two that are cold the one that may come up",
     ],
 )
-def test_who_is_given_what_nobody_has(cordoned: set[str], warmth: dict[str, Warmth], receiver: str) -> None:
+def test_the_receiver_of_unassigned_tasks(
+    cordoned: set[str], warmth: dict[str, Warmth], receiver: str
+) -> None:
     group = UnreliableGroup(a=0)
     group.join(A)
     group.join(B)

@@ -52,7 +52,7 @@ class UnreliableGroup:
         self.last: Plan | None = None
         self.workspace = Workspace()
 
-    # What happens to it
+    # Events
 
     def join(self, identity: str, warmth: Warmth = Warmth.WARM) -> Process:
         self.incarnations += 1
@@ -92,7 +92,7 @@ class UnreliableGroup:
                 process.running.clear()
                 process.stopping.clear()
 
-    # What the leader sees and does
+    # The leader's part
 
     def members(self) -> list[Process]:
         return [process for process in self.processes if process.out_since_ms is None]
@@ -173,7 +173,7 @@ class UnreliableGroup:
             self.advance(decided.rejoin_at_ms - self.now_ms)
         raise AssertionError(f"no rest after {limit} rounds")
 
-    # What must be true
+    # Invariants
 
     def configured(self) -> set[TaskId]:
         return {TaskId(c, i) for c, count in self.task_counts.items() for i in range(INSTANCE, count)}

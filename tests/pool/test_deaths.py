@@ -49,7 +49,7 @@ def test_an_incarnation_that_hangs_is_deleted_and_its_successor_is_not(pool: Sta
     told = decide(pods.desired, observed, pods.memory, pods.now_ms)
 
     assert told.actions == (Delete("lake-1", pod.incarnation),)
-    later = replace(group, hung=frozenset({("lake-1", "an earlier life")}))
+    later = replace(group, hung=frozenset({("lake-1", "an earlier incarnation")}))
     again = decide(pods.desired, replace(observed, group=later), pods.memory, pods.now_ms)
     assert again.actions == ()
 

@@ -136,9 +136,7 @@ def head(line: str, length: int, token: str = "") -> bytes:
         ("POST /nowhere", "creator", 404),
     ],
 )
-def test_whoever_may_not_ask_is_answered_before_any_of_the_body_is_sent(
-    line: str, token: str, code: int
-) -> None:
+def test_an_unauthorized_request_is_refused_before_its_body_is_sent(line: str, token: str, code: int) -> None:
     with connected("creator") as connection:
         connection.sendall(head(line, 900_000, token))
         assert connection.recv(100).startswith(f"HTTP/1.1 {code} ".encode())

@@ -111,7 +111,7 @@ def test_no_option_sends_the_keys_of_the_workers_store_to_another_server() -> No
     }
     assert "set it in spec.spark.conf of the Worker" in refused(config)
     units = '[{"sink.options.FS.s3a.bucket.lake.endpoint": "http://evil"}]'
-    assert "could show its keys to another server" in refused({**SPARK, "units": units})
+    assert "could send their keys to another server" in refused({**SPARK, "units": units})
 
 
 def test_kafkas_client_reads_nothing_of_the_member() -> None:
@@ -140,7 +140,7 @@ SEGMENTS = st.lists(
 
 
 @given(SEGMENTS, st.sampled_from(["/nowhere/a/", "file:///nowhere/a/", "file:/nowhere/a/", "//nowhere/a/"]))
-def test_what_is_allowed_is_below_what_the_worker_allows(parts: list[str], root: str) -> None:
+def test_an_allowed_path_is_below_one_that_the_worker_allows(parts: list[str], root: str) -> None:
     path = root + "/".join(parts)
     if is_allowed(path, ["/nowhere/a"]):
         below = [part for part in parts if part not in ("", ".")]

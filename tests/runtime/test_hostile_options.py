@@ -111,7 +111,7 @@ class TestPatterns:
         ],
         ids=["open", "ahead", "not ahead", "behind", "back", "repeat", "repeats", "long", "surrogate"],
     )
-    def test_what_needs_a_backtracking_engine_is_refused_with_the_remedy(self, pattern: str) -> None:
+    def test_a_pattern_that_needs_backtracking_is_refused_with_the_remedy(self, pattern: str) -> None:
         [problem] = told(topics__regex=pattern)
         assert problem.startswith("is not a valid regular expression (")
         assert "write a regular expression of RE2 for complete names, such as orders[.].*" in problem
@@ -129,7 +129,7 @@ class TestPatterns:
         def gap_s() -> float:
             return longest_gap(lambda: [compiled(pattern)("a" * 249) for pattern in hostile])
 
-        # A gap of the patterns' own is there in each of three runs; one of the machine's is not.
+        # A pause caused by the patterns appears in all three runs; one caused by the machine does not.
         assert min(gap_s() for _ in range(3)) < quiet_s + 0.1
 
     @pytest.mark.parametrize(("name", "options"), OF_AN_EARLIER_RELEASE)
@@ -204,7 +204,7 @@ class TestClasses:
         monkeypatch.setattr(type(connector), "delivery", fails)
         monkeypatch.setattr(type(connector), "outputs", fails)
 
-    def test_whatever_a_class_raises_is_a_problem_of_its_connector(
+    def test_an_exception_of_a_class_is_a_problem_of_its_connector(
         self, broken: None, tmp_path: object
     ) -> None:
         [problem] = validate("kafka-to-files", TO_FILES)

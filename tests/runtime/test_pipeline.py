@@ -163,7 +163,8 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
         (
             {"partition.by": "nothing"},
             "InvalidOption",
-            "option 'partition.by' = 'nothing': is no column of the rows; use one of timestamp, value",
+            "option 'partition.by' = 'nothing': does not name a column of the rows; use one of "
+            "timestamp, value",
         ),
         (
             {"transform.sql": "SELECT value, count(*) AS n FROM input GROUP BY value"},
@@ -187,7 +188,7 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
         ),
     ],
 )
-def test_what_the_rows_cannot_be_written_with_cannot_pass(
+def test_a_setting_that_the_rows_do_not_support_is_a_permanent_failure(
     spark: SparkBench, tmp_path: Path, unique: str, more: dict[str, str], reason: str, said: str
 ) -> None:
     task = TaskId(unique, 0)

@@ -55,7 +55,7 @@ def test_functions_that_are_named_like_types_cost_no_exponential_time(name: str)
 
 
 @pytest.mark.parametrize("name", ["struct", "timestamp", "date", "decimal"])
-def test_what_the_parser_would_read_again_and_again_is_refused_with_the_remedy(name: str) -> None:
+def test_sql_that_the_parser_would_read_again_and_again_is_refused_with_the_remedy(name: str) -> None:
     began = time.process_time()
     sql = "SELECT " + f"{name}(" * 30 + "value" + ")" * 30 + " AS value FROM input"
     assert refused(sql) == "is too complex"

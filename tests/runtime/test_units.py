@@ -102,7 +102,7 @@ def test_an_owner_that_is_not_known_is_not_refused(tmp_path: Path) -> None:
         settle_layout(tmp_path, "c", unknown, {}, [])
 
 
-def test_of_groups_that_start_at_the_same_time_one_gets_the_checkpoints(tmp_path: Path) -> None:
+def test_one_of_two_groups_that_start_at_the_same_time_gets_the_checkpoints(tmp_path: Path) -> None:
     owners = [Owner(f"g{number}") for number in range(6)]
     for number in range(20):
         barrier = threading.Barrier(len(owners))

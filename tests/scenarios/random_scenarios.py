@@ -10,7 +10,7 @@ GAPS_MS = (0, 1, 500, 1_000, 1_500, 30_000, 60_000, 100_000, 300_000, 300_001)
 
 
 def scenario(seed: int, *, troubles: bool = True) -> Scenario:
-    """A scenario that depends on the seed only. With ``troubles``, workers are dropped, fall behind and miss
+    """A scenario that depends on the seed only. With ``faults``, workers are dropped, fall behind and miss
     assignments."""
     [parsed] = parse_scenarios([json.dumps(_Maker(Random(seed), troubles).make(seed))], f"seed {seed}")
     return parsed

@@ -16,7 +16,7 @@ from tests.simulation.scheduler import Timer
 
 
 class Loop:
-    """What is ready runs within the event that made it ready; a wait for time is an event."""
+    """Ready callbacks run within the event that made them ready; a wait for time is an event."""
 
     def __init__(self, process: Process) -> None:
         self.process = process

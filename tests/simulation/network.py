@@ -17,7 +17,7 @@ API = "api"
 
 @dataclass(slots=True)
 class Weather:
-    """What randomly happens to messages: fractions of all messages, and the longest delays in ms."""
+    """Random treatment of messages: fractions of all messages, and the longest delays in ms."""
 
     lose: float = 0.0
     delay: float = 0.0

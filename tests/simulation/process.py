@@ -66,7 +66,7 @@ class Process:
             _STAGE[0] = before
 
     def before_join(self) -> Future | None:
-        """What its JoinGroup has to wait for; None for nothing."""
+        """Returns what its JoinGroup has to wait for; None for nothing."""
         return None
 
     def freeze(self) -> None:
@@ -76,7 +76,7 @@ class Process:
         self.hung = True
 
     def thaw(self) -> None:
-        """Run again: what has come meanwhile comes now, each as an event of its own."""
+        """Run again: events that have come meanwhile are delivered now, one by one."""
         self.frozen_ms, self.hung = None, False
         waiting, self._waiting = self._waiting, deque()
         for act in waiting:

@@ -1,6 +1,6 @@
 """The histories of a test run: some fixed ones, and some that no run has had before.
 
-With the same seeds every time, the code adapts to them, and what they cannot show stays unseen.
+With the same seeds every time, the code adapts to them, and bugs that they cannot show stay unseen.
 """
 
 import os

@@ -123,7 +123,7 @@ class StockProcess(WorkerProcess):
     def _config(self) -> ClusterConfig:
         return self._logs.config.snapshot()
 
-    # What the checks ask of it
+    # Facts for the checks
 
     @property
     def member_id(self) -> str:
@@ -133,7 +133,7 @@ class StockProcess(WorkerProcess):
         return self._config.task_config(task)
 
     def counts(self, now_ms: int) -> bool:
-        """Whether it is in touch with the broker; what it runs otherwise is up to Kafka's protocol.
+        """Whether it is in touch with the broker; its other tasks are up to Kafka's protocol.
 
         It is out of touch, too, as long as it stops what it ran when it lost the coordinator.
         """

@@ -1,4 +1,4 @@
-"""What holds for the machine whatever it is told, in any order, and however time passes."""
+"""Properties of the machine for all requests, in any order, and for any passing of time."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ time_outs_ms = st.sampled_from((1_000, 5_000, 60_000))
 
 @dataclass
 class Client:
-    """What a member knows of itself."""
+    """A member's own knowledge."""
 
     name: str
     member_id: str = ""
@@ -162,7 +162,7 @@ class AnybodySaysAnything(RuleBasedStateMachine):
         group = self.machine.group
         if group is not None and group.state is GroupState.STABLE:
             found = {m.instance_id or m.member_id: m.assignment for m in group.members.values()}
-            assert found == known[group.generation], "what was assigned is found again"
+            assert found == known[group.generation], "assignments are found again"
             self.assigned = {group.generation: found}
 
     # --- what is true --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The checks themselves: what is right passes, and what is wrong does not."""
+"""The checks themselves: what is right passes, and wrong histories do not."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,7 +34,8 @@ def check(planned: Planned) -> None:
 
 
 def test_an_earlier_incarnation_is_nobody_to_balance_with() -> None:
-    """Simulation seed 801334: it was warm, and what its warming successor has was counted as to be dealt."""
+    """Simulation seed 801334: it was warm, and the tasks of its warming successor were counted as to be
+    dealt."""
     warming = Member("w1#2", "w1", "2", tasks(2, 3), warmth=Warmth.WARMING)
     members = {
         Member("w0#1", "w0", "1", tasks(0, 1)): Assignment(revoked=tasks(1)),

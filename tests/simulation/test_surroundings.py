@@ -55,7 +55,7 @@ def test_a_tombstone_goes_when_all_who_read_have_passed_it() -> None:
     assert left(compacted) == [2, 3]
 
 
-def test_who_reads_on_gets_what_is_left_from_there_on() -> None:
+def test_a_reader_continues_with_the_remaining_records() -> None:
     compacted = topic("a", "b", "a", "c")
     compacted.compact(3)
     assert [offset for offset, _ in compacted.after(-1)] == [1, 2, 3]
@@ -116,7 +116,7 @@ def test_a_route_that_fails_is_noticed() -> None:
 
 
 def test_a_world_is_not_at_rest_while_its_leader_is_about_to_ask_for_a_round() -> None:
-    """What the round is for is committed by then, so nothing else tells that it is to come."""
+    """The change that causes the round is committed by then, so nothing else announces the round."""
     simulation = run(stock_seeds(1)[0], Cuts(until_ms=1)).simulation
     rest = Rest(simulation)
     assert rest.lacks() == ""

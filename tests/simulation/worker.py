@@ -38,9 +38,9 @@ class WorkerProcess(Process):
         self.proof_ms = 0
         """When the newest request was sent whose answer shows that it is a member, or has lost nothing."""
         self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
-        """What the assignments that reached it have revoked, and not assigned again."""
+        """Tasks that assignments which reached it have revoked, and not assigned again."""
 
-    # What the checks ask of it
+    # Facts for the checks
 
     @property
     def member_id(self) -> str:

@@ -238,7 +238,7 @@ def test_a_worker_that_hangs_in_a_start_is_named_and_then_named_for_replacement(
     assert {"a-0", "a-1"} <= stock.journal.running().keys()
     assert {task: stock.starts()[task] for task in ("a-0", "a-1")} == {t: begun[t] for t in ("a-0", "a-1")}
     stock.workers[at].hangs.write_text("")
-    eventually(lambda: not hung(), LIMIT_S, "who goes on is named no more")
+    eventually(lambda: not hung(), LIMIT_S, "a worker that goes on is no longer named")
 
 
 def test_a_hand_back_stops_no_task(stock: StockGroup) -> None:

@@ -243,8 +243,8 @@ class StockGroup:
         return Counter(run.task for run in self.journal.runs())
 
     def begun(self, *tasks: str) -> tuple[dict[str, str], Counter[str]]:
-        """What runs where, and ``starts``, once exactly ``tasks`` run (any, if none is named) and every
-        worker has applied all that it has read.
+        """Returns what runs where, and ``starts``, once exactly ``tasks`` run (any, if none is named) and
+        every worker has applied all that it has read.
 
         A worker that reads task configurations while it joins starts the tasks, and in the next turn of its
         loop stops them for what it has read, joins again, and starts them (``DistributedHerder.tick``).
@@ -344,7 +344,7 @@ def missing(numbers: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
 
 
 def doubled(numbers: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """How many numbers each task wrote twice."""
+    """Returns how many numbers each task wrote twice."""
     return {task: again for task, seen in numbers.items() if (again := len(seen) - len(set(seen)))}
 
 

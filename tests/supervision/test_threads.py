@@ -110,7 +110,7 @@ def keeper(lease_api: LeaseApi) -> Iterator[OperatorLeaseKeeper]:
 
 
 class TestLease:
-    def test_whatever_one_renewal_raises_the_next_one_comes(
+    def test_a_renewal_follows_whatever_the_previous_one_raised(
         self, lease_api: LeaseApi, keeper: OperatorLeaseKeeper
     ) -> None:
         lease_api.fails = [OSError("the token's file is away")]

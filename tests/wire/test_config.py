@@ -95,7 +95,7 @@ def test_a_record_is_written_as_connect_writes_it(record: ConfigRecord, key: str
         ("task-a--1", {"properties": {}}, TaskRecord(TaskId("a-", 1), {})),
     ],
 )
-def test_what_other_versions_of_connect_wrote_is_read(key: str, value: Any, read: ConfigRecord) -> None:
+def test_records_of_other_connect_versions_are_read(key: str, value: Any, read: ConfigRecord) -> None:
     assert decode_config(Record(key, json.dumps(value).encode())) == read
 
 
@@ -112,9 +112,9 @@ def test_what_other_versions_of_connect_wrote_is_read(key: str, value: Any, read
         ("task-x-٣", {"properties": {}}, "the key names no task"),
         ("task-x-0", None, "value: null instead of an object"),
         ("commit-x", {"tasks": True}, "value.tasks: bool instead of int"),
-        ("commit-x", {"tasks": -1}, "value.tasks: -1 is no number of tasks"),
+        ("commit-x", {"tasks": -1}, "value.tasks: -1 is not a number of tasks"),
         ("commit-x", {}, "value.tasks: missing"),
-        ("target-state-x", {"state.v2": "HIDDEN", "state": "STARTED"}, "'HIDDEN' is no target state"),
+        ("target-state-x", {"state.v2": "HIDDEN", "state": "STARTED"}, "'HIDDEN' is not a target state"),
         ("session-key", {"key": "*", "algorithm": "a", "creation-timestamp": 1}, "value.key: not base64"),
         (
             "session-key",
@@ -123,12 +123,12 @@ def test_what_other_versions_of_connect_wrote_is_read(key: str, value: Any, read
         ),
     ],
 )
-def test_what_connect_would_pass_over_is_unknown(key: str, value: Any, reason: str) -> None:
+def test_records_that_connect_skips_are_unknown(key: str, value: Any, reason: str) -> None:
     assert decode_config(Record(key, json.dumps(value).encode())) == Unknown(key, reason)
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"a":NaN}', b'"\\ud800"', '"ü"'.encode("utf-16")])
-def test_what_is_not_json_is_an_error_that_does_not_quote_it(value: bytes) -> None:
+def test_invalid_json_is_an_error_that_does_not_quote_it(value: bytes) -> None:
     with pytest.raises(DecodeError, match=r"^connector-x: not JSON \(\w+\)$"):
         decode_config(Record("connector-x", value))
 
@@ -136,12 +136,12 @@ def test_what_is_not_json_is_an_error_that_does_not_quote_it(value: bytes) -> No
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (TaskRecord(TaskId("x", -1), {}), "task-x: -1 is no task number"),
-        (CommitRecord("x", -1), "x: -1 is no number of tasks"),
-        (ConnectorRecord("x", {"a": "\ud800"}), "connector-x: .* is no Unicode text"),
+        (TaskRecord(TaskId("x", -1), {}), "task-x: -1 is not a task number"),
+        (CommitRecord("x", -1), "x: -1 is not a number of tasks"),
+        (ConnectorRecord("x", {"a": "\ud800"}), "connector-x: .* is not valid Unicode"),
     ],
 )
-def test_what_cannot_be_written_is_refused(record: ConfigRecord, message: str) -> None:
+def test_unencodable_values_are_refused(record: ConfigRecord, message: str) -> None:
     with pytest.raises(EncodeError, match=message):
         encode_config(record)
 

@@ -76,7 +76,7 @@ def test_an_incomplete_commit_makes_the_connector_inconsistent_until_a_complete_
 
     assert tasks_of(read(*broken)) == ((), True)
     assert read(*broken).task_counts() == {"x": 0}, "it is still scheduled, without tasks"
-    # What the incomplete commit had is not used by the next one.
+    # The next commit does not use the contents of the incomplete one.
     assert tasks_of(read(*broken, task(0, 2), CommitRecord("x", 2))) == ((), True)
     repaired = [*broken, task(0, 2), task(1, 2), CommitRecord("x", 2)]
     assert tasks_of(read(*repaired)) == (configs("0.2", "1.2"), False)
@@ -242,7 +242,7 @@ def test_compaction_of_whole_changes_loses_nothing(
 
 
 def test_a_configuration_written_without_its_tasks_loses_them_in_a_compaction() -> None:
-    """Why a writer puts the tasks and their commit behind every connector record."""
+    """Returns why a writer puts the tasks and their commit behind every connector record."""
     after_compaction = [task(0), CommitRecord("x", 1), connector(version=2)]
 
     assert tasks_of(read(connector(), *after_compaction)) == (configs("0.1"), False)

@@ -25,7 +25,7 @@ def test_items_with_entries_of_their_own_are_written_as_groups_are(items: list[T
 
 
 @given(ITEMS, ITEMS, st.booleans())
-def test_what_is_expected_is_what_decoding_gives(
+def test_expected_items_equal_decoded_items(
     expected: tuple[TaskId, ...], now: tuple[TaskId, ...], rightly: bool
 ) -> None:
     known = KnownItems()
@@ -38,7 +38,7 @@ def test_what_is_expected_is_what_decoding_gives(
 
 
 @given(ITEMS, st.lists(st.tuples(st.sets(st.integers(0, 30)), ITEMS), max_size=5))
-def test_who_keeps_items_in_the_order_they_came_is_foreseen(
+def test_a_report_in_arrival_order_is_predicted(
     first: tuple[TaskId, ...], assignments: list[tuple[set[int], tuple[TaskId, ...]]]
 ) -> None:
     known = KnownItems()
@@ -57,7 +57,7 @@ def test_who_keeps_items_in_the_order_they_came_is_foreseen(
 
 
 @given(ITEMS, st.frozensets(st.sampled_from(range(30))), ITEMS, ITEMS)
-def test_who_reports_something_else_than_foreseen_is_read_as_ever(
+def test_an_unpredicted_report_is_decoded(
     before: tuple[TaskId, ...], lost: frozenset[int], new: tuple[TaskId, ...], now: tuple[TaskId, ...]
 ) -> None:
     known = KnownItems()
@@ -83,5 +83,5 @@ def as_written(items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
 
 
 def read(known: KnownItems, items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
-    """What is read where somebody reports ``items``."""
+    """Returns what is read where somebody reports ``items``."""
     return known.read(Reader(codec.write_items_hashed(items, "field")), "field")

@@ -145,7 +145,7 @@ def test_the_bytes_do_not_change_from_release_to_release() -> None:
         ("owner", {"cluster": "c", "namespace": "n"}, r"Owner\.name: missing"),
     ],
 )
-def test_what_cannot_be_read_is_named(key: str, value: object, message: str) -> None:
+def test_unreadable_fields_are_named(key: str, value: object, message: str) -> None:
     with pytest.raises(DecodeError, match=f"^{message}$"):
         decode_leader(Record(key, json.dumps({"v": 1, "connectors": ["a"], "value": value}).encode()))
 

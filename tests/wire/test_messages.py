@@ -39,7 +39,7 @@ def without_order(assignment: ExtendedAssignment) -> ExtendedAssignment:
 
 
 def as_sent(assignment: ExtendedAssignment, protocol: Protocol) -> ExtendedAssignment:
-    """What of an assignment the protocol can carry."""
+    """Returns what of an assignment the protocol can carry."""
     if protocol is Protocol.DEFAULT:
         return assignment._replace(revoked=(), delay_ms=0)
     return assignment
@@ -221,7 +221,7 @@ def test_null_lists_are_empty_from_v1_on() -> None:
     [
         (ExtendedAssignment(0, "m", "u", 2**63), r"config_offset: 9223372036854775808 does not fit 8 bytes"),
         (ExtendedAssignment(0, "m" * 32768, "u", 0), r"leader: 32768 bytes; a string holds at most 32767"),
-        (ExtendedAssignment(0, "m", "\ud800", 0), r"leader_url: '\\ud800' is no Unicode text"),
+        (ExtendedAssignment(0, "m", "\ud800", 0), r"leader_url: '\\ud800' is not valid Unicode"),
         (
             ExtendedAssignment(0, "m", "u", 0, (TaskId("a", 2**31),)),
             r"assigned: 2147483648 is beyond 32 bits",
@@ -229,7 +229,9 @@ def test_null_lists_are_empty_from_v1_on() -> None:
         (ExtendedAssignment(0, "m", "u", 0, (), (), 2**31), r"delay_ms: 2147483648 does not fit 4 bytes"),
     ],
 )
-def test_what_does_not_fit_is_an_error_that_names_it(assignment: ExtendedAssignment, message: str) -> None:
+def test_a_value_that_does_not_fit_is_named_by_the_error(
+    assignment: ExtendedAssignment, message: str
+) -> None:
     with pytest.raises(EncodeError, match=message):
         encode_assignment(assignment, Protocol.SESSIONED)
 

@@ -61,7 +61,7 @@ STATUS = TaskStatus(
 
 
 def written() -> dict[str, str]:
-    """What the present release writes."""
+    """Returns what the present release writes."""
     now: dict[str, str] = {}
     for protocol in Protocol:
         now[f"metadata {protocol.value}"] = encode_metadata(METADATA, protocol).hex()
@@ -73,7 +73,7 @@ def written() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_what_the_first_release_wrote_is_read(name: str) -> None:
+def test_records_of_the_first_release_are_read(name: str) -> None:
     kind, _, of = name.partition(" ")
     data = bytes.fromhex(GOLDEN[name])
     if kind == "status":
@@ -149,7 +149,7 @@ def _without(now: Any, first: Any) -> Any:
     return now
 
 
-def test_who_does_not_say_whether_it_is_warm_is_warm() -> None:
+def test_a_member_without_warmth_counts_as_warm() -> None:
     """A member of the first release, which had no such word."""
     for protocol in Protocol:
         read = decode_metadata(bytes.fromhex(GOLDEN[f"metadata {protocol.value}"])).agent

@@ -32,7 +32,7 @@ def test_the_headers_are_connects() -> None:
 
 
 @given(st.binary(max_size=64), st.binary(max_size=100))
-def test_what_is_signed_is_verified(key: bytes, body: bytes) -> None:
+def test_a_signature_verifies(key: bytes, body: bytes) -> None:
     session_key = SessionKey(key, "HmacSHA256", 0)
 
     verify(session_key, sign(session_key, body), body)

@@ -82,7 +82,7 @@ def test_states_of_ours_are_shown_as_the_nearest_stock_one(state: TaskState, sto
     assert decode_status(record) == replace(RUNNING, state=state)
 
 
-def test_what_stock_workers_write_is_read() -> None:
+def test_statuses_of_stock_workers_are_read() -> None:
     value = b'{"state":"FAILED","trace":"boom","worker_id":"10.0.0.1:8083","generation":4,"version":"4.3.1"}'
 
     assert decode_status(Record("status-connector-a", value)) == TaskStatus(

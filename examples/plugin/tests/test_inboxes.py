@@ -1,4 +1,4 @@
-"""What an author runs: ``pytest`` in this directory, with the package installed."""
+"""Tests that an author runs with ``pytest`` in this directory, with the package installed."""
 
 import json
 import zlib

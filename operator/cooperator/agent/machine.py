@@ -48,7 +48,8 @@ class Supervisor:
 
     @property
     def report(self) -> Report:
-        """What a join must carry. Publish it before you carry out the instructions of the same step."""
+        """Returns what a join must carry. Publish it before you carry out the instructions of the same
+        step."""
         return self._state.report()
 
     def handle(self, event: Event, now_ms: int) -> list[Instruction]:

@@ -69,7 +69,9 @@ class OffsetsPage:
             return error_answer(403, str(error))
         asked = json.loads(body)
         if not self._accept(str(asked.get("nonce"))):
-            return error_answer(403, "the nonce is not of this member, or was used: get a new one")
+            return error_answer(
+                403, "the nonce was not issued by this member or has been used: request a new one"
+            )
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._answer, asked, config)
 

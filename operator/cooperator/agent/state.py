@@ -29,7 +29,8 @@ class Settings:
     * ``ask_every_ms``: interval between questions to the leader.
     * ``revocation_timeout_ms``: if a revoked task has not stopped after this time, the member's process is
       ended so that the task can move; after half of this time the task's status has the reason ``Hung``.
-    * ``kill_after_ms``: what has not stopped this long after the end of the lease is killed. Must be less
+    * ``kill_after_ms``: a task that has not stopped this long after the end of the lease is killed with its
+    process. Must be less
       than the margin that the leader adds to the lease.
     * ``progress_every_ms``: minimum interval between two statuses of a task that differ only in its progress.
     * ``post_backoff_ms``: doubles up to ``post_backoff_max_ms`` (docs/protocol.md, 9). After the latter the
@@ -126,7 +127,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a member reports in every join.
+    """The report of a member in every join.
 
     * ``owned``: everything it has not released, in order of arrival.
     * ``stopping``: the subset that it will release once stopped.

@@ -23,7 +23,7 @@ from cooperator.model import INSTANCE, TaskId
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """What happened to ``task`` (None: to all of them). ``cause``: the id of the event that caused it."""
+    """The history of ``task`` (None: of all of them). ``cause``: the id of the event that caused it."""
 
     at_ms: int
     cause: str

@@ -1,6 +1,6 @@
 """Dependencies that pip cannot install: finds a Java runtime, and fetches Java libraries.
 
-What may live here: the named bundles of jars with their lock files, resolving a bundle into a cache, finding
+Contents: the named bundles of jars with their lock files, resolving a bundle into a cache, finding
 a supported Java on this machine, and archives of the classes that it loads. Imports no other package but
 ``model``, and not pyspark: Ivy, which ships inside pyspark, is located without importing it.
 

@@ -1,4 +1,5 @@
-"""What ``cooperator plan`` starts from: a live group, found by its broker or by a local Worker's name."""
+"""The starting point of ``cooperator plan``: a live group, found by its broker or by a local Worker's
+name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -42,7 +42,7 @@ def worker(
     ] = 10_000,
     heartbeat_interval_ms: Annotated[int, typer.Option(help="Interval of heartbeats.")] = 3_000,
     rebalance_timeout_ms: Annotated[
-        int, typer.Option(help="How long a round waits for the member.")
+        int, typer.Option(help="Time that a round waits for the member.")
     ] = 30_000,
     drain_timeout_ms: Annotated[
         int, typer.Option(help="Limit for handing over tasks when the member leaves.")

@@ -1,4 +1,5 @@
-"""How connectors access Kafka: with the settings of their Worker by default, or with settings of their own.
+"""Settings with which connectors access Kafka: the settings of their Worker by default, or with settings of
+their own.
 
 The options have Kafka's names. Their defaults are references to the Worker's own settings, which each member
 resolves for itself; a password is never part of a configuration. A connector that sets ``bootstrap.servers``

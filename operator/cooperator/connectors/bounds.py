@@ -1,4 +1,5 @@
-"""What a Connector may open at a member: paths of its Worker, and no topic of its Worker's group.
+"""Limits what a Connector may open on a member: the paths that its Worker allows, and no topic of its
+Worker's group.
 
 Checked on resolved values, since a reference can hold a path or a name of a topic.
 """
@@ -22,11 +23,12 @@ from cooperator.connectors.outputs import normal
 from cooperator.connectors.references import Resolved, Resolver
 
 SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")
-"""Directories of the member itself, with its Secrets: they are read only if the Worker allows them."""
+"""System directories of the member, including its mounted Secrets; denied unless ``spec.allowedPaths`` lists
+them."""
 _GLOB: Final = re.compile(r"[*?\[{]")
 _GLOB_PARTS: Final = re.compile(r"[/{},]")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
-"""What Java's ``trim`` removes."""
+"""Characters that Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
 _CERTIFICATES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
@@ -47,7 +49,9 @@ def check_bounds(
     problems = []
     for owner, name, value in _each(config):
         if name.startswith(_SPARK) and name.split(".options.")[1].lower().startswith("fs."):
-            problem = "configures the Worker's file systems, and could show its keys to another server"
+            problem = (
+                "would reconfigure the Worker's file systems, and could send their keys to another server"
+            )
             remedy = "set it in spec.spark.conf of the Worker"
             problems.append(Problem(owner, written.get(owner), problem, remedy))
         if name.startswith(_SPARK) and "config.providers" in name.lower():
@@ -72,7 +76,8 @@ def check_bounds(
 
 
 def _each(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yields (option to blame, name, value), those in ``units`` of the class spark included."""
+    """Yields (option, name, value) for each checked value, including those in ``units`` of the class spark.
+    ``option`` is the one that errors name."""
     for name, value in config.items():
         yield name, name, value
     try:
@@ -111,9 +116,9 @@ def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) ->
 
 
 def is_allowed(path: str, allowed: Iterable[str]) -> bool:
-    """Whether a Connector may open the path: below one of ``allowed``, after following links.
+    """Whether a Connector may open the path. With ``allowed``, the resolved path must be below one of them;
 
-    If none is given: anything but the directories of the system. A path with wildcards counts as the
+    without, system directories are denied. A path with wildcards counts as the
     directory above the first one. Remote paths are compared by scheme, bucket and normalised path.
     """
     if "\\" in path:
@@ -156,7 +161,8 @@ def _is_below(path: str, prefix: str) -> bool:
 def allowed_options(
     options: type[O], config: Mapping[str, str], resolver: Resolver, *, running: bool = False
 ) -> tuple[O, dict[str, str], Resolved]:
-    """Like ``resolved_options``, for what is opened next: raises ``OptionError`` outside the bounds, too."""
+    """Like ``resolved_options``, but also raises ``OptionError`` for values outside the bounds. Call it
+    right before opening them."""
     found, written, resolved = resolved_options(options, config, resolver, running=running)
     check_bounds(options, resolved.config, written, resolver)
     return found, written, resolved

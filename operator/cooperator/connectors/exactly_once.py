@@ -5,7 +5,7 @@ owner), the query, and its batch. Opening the log fences earlier writers and end
 writer reads the marker after that, and skips what it covers. So a batch is committed at most once by any
 attempt, provided that every attempt at one batch has the same rows, which Spark's source logs guarantee.
 
-Which writer may continue is a separate question. A writer that lost its log cannot tell whether it was fenced
+The right to continue is a separate question. A writer that lost its log cannot tell whether it was fenced
 or whether the log gave up on a slow transaction. The owner in the marker tells them apart: a writer claims
 the marker once, when it starts; if it then loses its log and finds another owner in the marker, it was
 replaced, and commits nothing more. A frozen process that wakes up finds just that. Where attempts have an
@@ -121,8 +121,8 @@ class Marker:
         end = self.content.partition(" ")[2]
         raise CheckpointBehind(
             f"the sink has batch {self.batch} of this checkpoint{f', up to {end}' if end else ''}, but the "
-            f"checkpoint {what}: an older copy of it was restored, and going on would lose records or write "
-            f"them twice. {WAY_OUT}"
+            f"checkpoint {what}: the checkpoint was restored from an older copy, and continuing would "
+            f"lose or duplicate records. {WAY_OUT}"
         )
 
     def encode(self) -> bytes:

@@ -7,8 +7,8 @@ fail: with the whole batch, with its group, alone, and with all good rows. Rows 
 for, although each had passed (``rand()``), are found by halving.
 
 Every evaluation reads its rows from an RDD (``frame_of``), as a stream does. The optimizer sees no values, so
-that all plans are the same and a column that the conversion does not use is not converted. Of rows in the
-plan itself (a local relation, as ``createDataFrame`` makes it) the optimizer evaluates all columns.
+that all plans are the same and a column that the conversion does not use is not converted. If the rows are
+in the plan itself (a local relation, as ``createDataFrame`` makes it), the optimizer evaluates all columns.
 
 The conversion must treat each row by itself (no aggregate over several rows, no order, no limit).
 """

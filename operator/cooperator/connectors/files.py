@@ -1,4 +1,4 @@
-"""How files are split into buckets, and which files Spark sees: the Java filter's rules, in Python."""
+"""Splits files into buckets, and lists the files that Spark sees: the Java filter's rules, in Python."""
 
 import os
 import zlib

@@ -3,8 +3,8 @@
 Theory: with ``n`` units and ``k`` tasks a balanced grouping has ``n mod k`` large groups of ``n // k + 1``
 units and small ones of ``n // k``. An earlier group can stay exactly when all of its units still exist, its
 index is below ``k`` and it has one of the two sizes; of each size no more can stay than the grouping needs.
-Whichever of them stay, the others can be filled to fit. So keeping as many as there is room for, size by
-size, is not a heuristic: no balanced grouping changes fewer tasks.
+The others can be filled to fit, independently of which of them stay. So keeping as many as there is room
+for, size by size, is not a heuristic: no balanced grouping changes fewer tasks.
 """
 
 from collections.abc import Sequence

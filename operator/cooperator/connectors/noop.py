@@ -34,7 +34,7 @@ class NoopOptions(Options):
         ge=0,
     )
     freezes: Literal["never", "units", "start"] = option(
-        "freezes", "never", expected="never, or units or start: it then stops its whole member for ever"
+        "freezes", "never", expected="never, units or start: the call after which the whole member freezes"
     )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
 

@@ -257,8 +257,8 @@ def parse(
     """Returns the options in ``config``; raises ``OptionError`` with a problem of each option otherwise.
 
     ``written`` is the configuration before its references were resolved; errors show its values. ``running``:
-    tasks were made of it, possibly by an earlier release. What only the search for units needs is not checked
-    (see ``is_running``).
+    tasks were made of it, possibly by an earlier release. Options that only the search for units needs are
+    not checked (see ``is_running``).
     """
     try:
         return options.model_validate(dict(config), context={_RUNNING: running})

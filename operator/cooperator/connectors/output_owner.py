@@ -65,8 +65,9 @@ def output_refused(error: BaseException, context: "UnitContext") -> OutputTaken 
     if ahead := _AHEAD.search(str(error)):
         return CheckpointBehind(
             f"unit {context.unit}: {ahead[1]} has batch {ahead[2]} of this checkpoint, which ends with batch "
-            f"{reached(context.checkpoint)[1]}: an older copy of it was restored, and the sink would skip "
-            f"rows. {WAY_OUT} (or move the directory away before the reset)"
+            f"{reached(context.checkpoint)[1]}: the checkpoint was restored from an older copy, and the "
+            f"sink would skip rows."
+            f" {WAY_OUT} (or move the directory away before the reset)"
         )
     found = _TAKEN.search(str(error))
     if found is None:

@@ -340,7 +340,8 @@ def _number(context: UnitContext) -> int:
 
 
 def _without_topics_of(group_id: str, options: dict[str, str]) -> dict[str, str]:
-    """Keeps a pattern of Kafka's consumer, which is Java's, from the group's own topics."""
+    """Adds a lookahead to a Java pattern for Kafka's consumer, so that it never matches the group's own
+    topics."""
     own = "|".join(sorted(own_topics(group_id))).replace(".", "[.]")
     return {
         name: f"(?!(?:{own})$)(?:{value})" if name.lower() == "subscribepattern" else value
@@ -349,7 +350,7 @@ def _without_topics_of(group_id: str, options: dict[str, str]) -> dict[str, str]
 
 
 def _refusing_topics_of(group_id: str, rows: "DataFrame") -> "DataFrame":
-    """Lets a batch fail whose column ``topic`` names one of the group's own topics."""
+    """Makes a batch fail if its column ``topic`` names one of the group's own topics."""
     from pyspark.sql import functions as f
 
     refused = f.raise_error(f.concat(f.lit("a topic of the Worker's own group: "), f.col("topic")))

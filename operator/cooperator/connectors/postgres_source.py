@@ -211,8 +211,8 @@ class TableReader:
 
         options, table = self._options, describe_table(connection, self._table)
         if table is None:
-            remedy = "create it, or remove it from the option"
-            raise _refused("tables", self._table, "does not exist any more", remedy, passing=True)
+            remedy = "create the table, or remove it from the option"
+            raise _refused("tables", self._table, "no longer exists", remedy, passing=True)
         not_null = {
             name
             for (name,) in connection.execute(

@@ -153,7 +153,7 @@ def partitioned(writer: "DataStreamWriter", stream: "DataFrame", names: Sequence
         if name.lower() not in columns:
             there = ", ".join(stream.columns)
             raise OptionError(
-                [Problem("partition.by", name, "is no column of the rows", f"use one of {there}")]
+                [Problem("partition.by", name, "does not name a column of the rows", f"use one of {there}")]
             )
     return writer.partitionBy(*names) if names else writer
 

@@ -1,4 +1,4 @@
-"""What SQL of a Connector may be, as a pure function: bounded before it is parsed, then an allow-list.
+"""Validates the SQL of a Connector: size limits before parsing, then an allow-list. Pure.
 
 The text is read in the operator and in members, so its cost is bounded first: length, nesting counted over
 tokens, and steps of the parser, whose attempts can double with each level. Then only calls of known functions

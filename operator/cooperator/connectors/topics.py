@@ -166,7 +166,8 @@ def _check_compacted(client: Mapping[str, Any], topic: str, timeout_s: float) ->
     policy = described["cleanup.policy"].value
     if policy != "compact":
         raise TopicMisconfigured(
-            f"topic {topic} has cleanup.policy={policy}, by which records of what was written expire, so "
-            f"that rows are written twice: kafka-configs --alter --entity-type topics --entity-name {topic} "
+            f"topic {topic} has cleanup.policy={policy}, under which batch markers expire and rows "
+            f"could be written twice; run kafka-configs --alter"
+            f" --entity-type topics --entity-name {topic} "
             "--add-config cleanup.policy=compact"
         )

@@ -27,7 +27,8 @@ _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose checkpoints these are: a group, and the id of its Kafka cluster; empty where it is not known."""
+    """The owner of these checkpoints: a group, and the id of its Kafka cluster; empty where it is not
+    known."""
 
     group_id: str
     cluster_id: str = ""

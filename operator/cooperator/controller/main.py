@@ -89,7 +89,7 @@ class Operator:
         """Remove objects whose deletion a watch may have missed."""
         for namespace in self.options.namespaces or (None,):
             for kind, stored in ((WORKERS, WORKER), (CONNECTORS, CONNECTOR)):
-                # What cannot be listed here hides nothing of other namespaces and kinds.
+                # A list that fails does not hide other namespaces and kinds.
                 try:
                     bodies, version = self.api.list(kind, namespace)
                     self.store.replace(stored, map(shallow, bodies), version, _in_namespace(namespace))

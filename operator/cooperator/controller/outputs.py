@@ -1,4 +1,4 @@
-"""Which Connectors would share a directory of a file sink, over all Workers that the operator sees.
+"""Finds Connectors that would share a directory of a file sink, over all Workers that the operator sees.
 
 The first Connector keeps the directory. This is recorded on the Connector as soon as it may write there, and
 not derived from its age alone: an older Connector may be given a directory later that another one has then. A

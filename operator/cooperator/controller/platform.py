@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 RESYNC_S: Final = 30.0
 """Interval between lists of the pods, since a watch may miss deletions."""
 _REMOVAL_EXTRA_MS: Final = 90_000
-"""How long a removal may take beyond the drain time-out and the grace period of its pods."""
+"""Time that a removal may take beyond the drain time-out and the grace period of its pods."""
 
 
 class KubernetesPlatform:
@@ -312,7 +312,7 @@ class KubernetesPlatform:
         """Returns what blocks the Worker's deletion; empty if it is not being deleted."""
         assert self._wanted is not None
         if self._wanted.goal is Goal.ORPHAN:
-            return "waits until its leader has handed the group back, for which Kafka has to answer"
+            return "waits for its leader to hand the group back, which requires a reachable Kafka"
         if self._wanted.goal is not Goal.REMOVE:
             return ""
         left = sorted(name for name, each in self._seen.pods.items() if phase(each) is not Phase.ENDED)

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 1.0
 _FINALIZER_PATIENCE_MS: Final = 120_000
-"""How long a deleted Connector waits for its tasks to stop."""
+"""Time that a deleted Connector waits for its tasks to stop."""
 
 
 class Publisher:
@@ -56,7 +56,7 @@ class Publisher:
         self._gates: dict[str, bool] = {}
         self._refusal = (INVALID_SPEC, "")
         self._bound: set[str] = set()
-        """Uids of Connectors that this process has bound to the Worker: what was seen may be older."""
+        """Uids of Connectors that this process has bound to the Worker: the observation may be older."""
         self._restarted: dict[str, str] = {}
         """By uid: the last request that was carried out, even if it could not be recorded."""
 
@@ -210,7 +210,7 @@ class Publisher:
     def left_behind(self, body: Body, pods: list[str]) -> None:
         note = (
             f"{', '.join(pods)} did not end in time and are left to Kubernetes' garbage collection: "
-            "see whether their nodes live"
+            "check whether their nodes are alive"
         )
         log.warning("Worker %s/%s: %s", *self._name, note)
         self._recorder.record(body, "Worker", Happening("LeftBehind", note, True))
@@ -362,7 +362,7 @@ def _waits_for(connector: str, leader: Mapping[str, Any]) -> str:
         return f"its tasks run on until its group's leader can stop them: {away or 'it does not lead yet'}"
     left = sorted(text for text in _owned(leader) if text == connector or _is_task_of(text, connector))
     if not left:
-        return "waits until Kafka's record of it is deleted"
+        return "waits for its record in the config topic to be deleted"
     return f"waits for {', '.join(left[:5])}{', …' if len(left) > 5 else ''} to stop"
 
 

@@ -26,7 +26,7 @@ _STARTS: Final[Mapping[str, str]] = {
 alternates between two reasons for an image that cannot be pulled.
 """
 _REMEDIES: Final[Mapping[str, str]] = {
-    "FailedCreate": "make room in the quota, or correct what the API server refuses",
+    "FailedCreate": "raise the quota, or fix what the API server rejects",
     "InvalidPod": "correct spec.template",
     "Unschedulable": "see the pod's requests, node selectors, tolerations and volume claims",
     "ImagePullBackOff": "check the image's name, its registry and imagePullSecrets",

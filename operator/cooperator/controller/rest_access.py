@@ -51,7 +51,9 @@ class KubernetesAccess:
         status = self._review(TOKEN_REVIEWS, "TokenReview", {"token": token})
         if not status.get("authenticated"):
             # The reason is withheld: it may be about the token itself.
-            raise Refused(401, "the token is none that this Kubernetes cluster knows, or has expired", _WHO)
+            raise Refused(
+                401, "the token is unknown to this Kubernetes cluster or has expired: create a new one", _WHO
+            )
         user: Mapping[str, Any] = status.get("user") or {}
         return user
 
@@ -61,5 +63,7 @@ class KubernetesAccess:
             status: Mapping[str, Any] = self._api.create(kind, manifest).get("status") or {}
         except ApiError as error:
             # The error text names the request, not its content.
-            raise Refused(503, f"the API server cannot be asked who may do this: {error}") from None
+            raise Refused(
+                503, f"the API server cannot be reached to authorize this request: {error}"
+            ) from None
         return status

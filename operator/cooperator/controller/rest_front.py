@@ -25,7 +25,7 @@ from cooperator.rest.of_worker import front_of, terms_of
 log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 60.0
-"""How often the Service is written when nothing has changed."""
+"""Interval of writing the Service when nothing has changed."""
 
 OFF: Final = (
     "spec.rest.enabled asks for Kafka Connect's REST API, which this operator does not serve: start it with "

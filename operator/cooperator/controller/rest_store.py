@@ -162,7 +162,7 @@ def foreign(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, str]:
 
 
 def refusal(name: str, managed: Mapping[str, str]) -> str:
-    """Why a change is refused, and the remedy."""
+    """Returns why a change is refused, and the remedy."""
     what = ", ".join(f"spec.{field} by {manager!r}" for field, manager in sorted(managed.items()))
     return (
         f"Connector {name} is managed elsewhere ({what}), which would undo what is changed here: change it "

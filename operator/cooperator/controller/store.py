@@ -114,7 +114,7 @@ class Store:
         if late is None:
             return ""
         kind, (namespace, name) = late
-        return f"no handler was told of the {kind} {namespace}/{name} as it is listed for {PATIENCE_S:g} s"
+        return f"no handler received the {kind} {namespace}/{name} as it is listed for {PATIENCE_S:g} s"
 
     def news(self, worker: Name) -> tuple[News, ...]:
         """Return and clear the news of a Worker and its objects, the newest last."""

@@ -19,7 +19,7 @@ from cooperator.crd import Worker
 
 _AGAIN_S: Final = 60.0
 _SOON_S: Final = 5.0
-"""How often children are written and contents are read when the Worker has not changed: after a success, and
+"""Interval of writing children and reading contents when the Worker has not changed: after a success, and
 after a failed read."""
 
 
@@ -32,13 +32,13 @@ class Supplies:
         self.defaults = defaults
         self._hashes: dict[str, str] | None = None
         self.refusal = ""
-        """Why the Worker's surroundings do not allow its spec; empty if they do."""
+        """The reason why the Worker's surroundings do not allow its spec; empty if they do."""
         self.unread = ""
         """The objects that the operator may not read, so that their changes cause no roll; empty if there are
         none.
         """
         self.forbidden = ""
-        """Why the Worker's template is not allowed; empty if it is."""
+        """The reason why the Worker's template is not allowed; empty if it is."""
         self.taken = ""
         """The foreign object whose name the Worker needs; empty if there is none."""
         self._renew_at = float("-inf")
@@ -145,8 +145,9 @@ def owned(body: Mapping[str, Any], worker: Worker) -> bool:
 
 def taken(kind: str, name: str) -> str:
     return (
-        f"there is a {kind} {name} that is not this Worker's, and it stays as it is: rename the Worker, or "
-        f"delete that {kind}"
+        f"there is a {kind} {name} that does not belong to this Worker and is left unchanged: rename "
+        f"the Worker, or delete that"
+        f" {kind}"
     )
 
 

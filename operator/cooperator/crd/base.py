@@ -23,7 +23,7 @@ class Model(BaseModel):
 
 
 class ObjectMeta(Model):
-    """The part of Kubernetes' metadata that manifests may have; what a server has added is kept."""
+    """The part of Kubernetes' metadata that manifests may have; fields that a server has added are kept."""
 
     name: Annotated[str, DNS_SUBDOMAIN] = Field(description="the resource's name")
     namespace: Annotated[str, dns_label()] = Field(

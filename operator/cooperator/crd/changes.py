@@ -1,4 +1,4 @@
-"""Which changes of an existing resource are refused."""
+"""Decides which changes of an existing resource are refused."""
 
 from typing import Final, TypeVar
 
@@ -32,7 +32,7 @@ def forbidden_changes(old: R, new: R) -> tuple[str, ...]:
 
 
 def forbidden_move(connector: Connector, bound_worker: str | None) -> str:
-    """Why ``connector`` cannot have the Worker that it names; empty if it can.
+    """Returns why ``connector`` cannot have the Worker that it names; empty if it can.
 
     ``bound_worker`` is the Worker whose group has the connector's progress. None means that no task of it can
     have started yet.

@@ -19,7 +19,7 @@ class SchedulingPolicy(StrEnum):
 
 
 class Spread(StrEnum):
-    """How far each connector's tasks are spread over the members.
+    """Spread of each connector's tasks over the members.
 
     BestEffort: as far as the fewest moves allow. Strict: every connector within 1, at the cost of moves.
     """

@@ -32,8 +32,8 @@ def compile_desired(
     kept: Iterable[str] = (),
     withheld: Collection[str] = (),
 ) -> Desired:
-    """What ``worker`` is to run: the Connectors of its namespace that refer to it, by Kafka name. Connectors
-    that ``named`` refuses are left out.
+    """Returns what ``worker`` is to run: the Connectors of its namespace that refer to it, by Kafka name.
+    Connectors that ``named`` refuses are left out.
 
     ``ending`` are other Connectors, which are being deleted. ``kept`` names connectors whose resources cannot
     be read. ``withheld`` names Connectors that stay stopped, whatever state they ask for.

@@ -86,8 +86,8 @@ class _Verdict:
 
 _NO_LEADER: Final = _Verdict(
     "NotLeading",
-    "the leader of its Worker's group does not lead (yet), as the Worker's conditions say; its figures are "
-    "those that were known last",
+    "the leader of the Worker's group does not lead yet; the figures are the last known ones; see the "
+    "Worker's conditions",
     unknown=True,
 )
 

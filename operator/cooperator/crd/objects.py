@@ -1,6 +1,6 @@
 """Converts objects from a Kubernetes API server to resources.
 
-Whatever is not understood in a manifest is its author's mistake. An object has been through the API server:
+Everything unknown in a manifest is its author's mistake. An object has been through the API server:
 its metadata has more than this code knows, and an unknown field of spec comes from the custom resource
 definition of a newer version, which the server fills with defaults. Neither may stop what runs.
 """
@@ -18,8 +18,8 @@ from cooperator.crd.yamldoc import Document, Path
 
 _SOURCE: Final = "the API server"
 MAX_DEPTH: Final = 64
-"""Of mappings and lists in each part of an object. An API server accepts thousands, and Python's stack has no
-room for them."""
+"""The maximum depth of mappings and lists in each part of an object. An API server accepts thousands, and
+Python's stack has no room for them."""
 _COPIED: Final = MAX_DEPTH + 36
 _METADATA: Final = frozenset(info.alias or name for name, info in ObjectMeta.model_fields.items())
 
@@ -79,7 +79,7 @@ def _plain(value: Any, where: str, depth: int = 0) -> Any:
 def shallow(value: Any, depth: int = 0) -> Any:
     """A copy of an object as dicts and lists, safe to compare and to write as JSON whatever its depth.
 
-    What lies so deep that ``from_object`` refuses the object in any case becomes None.
+    Values so deep that ``from_object`` refuses the object in any case become None.
     """
     if isinstance(value, Mapping | list | tuple) and depth > _COPIED:
         return None

@@ -40,12 +40,12 @@ ENV_NAME: Final = Form(
 )
 ALLOWED_PATH: Final = Form(
     r"(?:/[A-Za-z0-9_@%+=:,-][A-Za-z0-9._@%+=:,-]*)+",
-    "use an absolute path below /, such as /etc/secrets, without '..' and a final slash",
+    "use an absolute path below /, such as /etc/secrets, without '..' or a trailing slash",
     1024,
 )
 ALLOWED_LOCATION: Final = Form(
     r"(?:[a-z][a-z0-9+.-]*://[A-Za-z0-9][A-Za-z0-9._:-]*)?(?:/[A-Za-z0-9_@%+=:,-][A-Za-z0-9._@%+=:,-]*)*",
-    "use an absolute path, or a URI such as s3a://bucket/path, without '..' and a final slash",
+    "use an absolute path, or a URI such as s3a://bucket/path, without '..' or a trailing slash",
     1024,
 )
 NODE_LABEL: Final = Form(

@@ -184,7 +184,7 @@ class WorkerSpec(Model):
         default=60_000,
         ge=1_000,
         le=_DAY_MS,
-        description="after this a revoked task's hanging stop ends its member",
+        description="how long a revoked task may take to stop before its member's process is ended",
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None,

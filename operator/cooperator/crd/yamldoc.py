@@ -37,7 +37,7 @@ SCALARS: Final = (
     ("float", _FLOAT, "-+.0123456789"),
     ("merge", re.compile(r"<<\Z"), "<"),
 )
-"""How an unquoted scalar is read: tag, pattern, first characters."""
+"""Resolution of unquoted scalars: tag, pattern, first characters."""
 
 
 class _Loader(yaml.SafeLoader):

@@ -58,7 +58,7 @@ _PASSES_BY_ITSELF: Final = (
 )
 _PATIENCE_S: Final = 2.0
 SAY_AFTER_S: Final = 5.0
-"""How long (s) a member waits before it reports that it does."""
+"""Time (s) that a member waits before it reports that it does."""
 
 
 def is_worth_saying(error: BaseException, tried_for_s: float) -> bool:

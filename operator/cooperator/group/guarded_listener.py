@@ -36,7 +36,7 @@ class GuardedListener:
         return self._ask(self._listener.plan, round_)
 
     def refusal(self, members: Sequence[DescribedMember]) -> str | None:
-        """Why the lead may not be taken; None when it may."""
+        """Returns why the lead may not be taken; None when it may."""
         verdict = self._ask(self._listener.may_take_lead, members)
         if verdict is True:
             return None

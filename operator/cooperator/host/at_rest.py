@@ -7,7 +7,8 @@ from cooperator.model import TargetState, TaskState
 
 
 def why_not_at_rest(connector: Connector, leader: Leader) -> str:
-    """Why offsets must not be changed now, as a sentence with the remedy; empty if nothing of it runs.
+    """Returns why offsets must not be changed now, as a sentence with the remedy; empty if nothing of it
+    runs.
 
     A member that is out of contact is not seen here. It cannot write either: a change of offsets first
     revokes its claims on the units (``connectors.fence``).
@@ -20,7 +21,7 @@ def why_not_at_rest(connector: Connector, leader: Leader) -> str:
         )
     wait = "wait until `get connectors` says STOPPED"
     if not leader.get("leading"):
-        return f"the group has no leader that could say whether anything of {name} runs: {wait}"
+        return f"the group has no leader to confirm whether any task of {name} runs: {wait}"
     known = leader["connectors"]
     if name not in known:
         return ""

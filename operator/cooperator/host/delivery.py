@@ -15,7 +15,7 @@ def exactly_once(connector: Connector, is_stock: bool) -> Condition:
             type="ExactlyOnce",
             status=ConditionStatus.UNKNOWN,
             reason="DeliveryUnknown",
-            message=f"What class {connector.spec.class_} promises, its own documentation says.",
+            message=f"See the documentation of class {connector.spec.class_} for its guarantee.",
             observed_generation=connector.metadata.generation,
         )
     spec = connector.spec
@@ -23,8 +23,8 @@ def exactly_once(connector: Connector, is_stock: bool) -> Condition:
     if promised is None:
         status, reason = ConditionStatus.UNKNOWN, "DeliveryUnknown"
         note = (
-            f"What class {spec.class_} promises cannot be told: it refuses its options, or is not installed "
-            "where this is asked (members that have it run it all the same)."
+            f"The guarantee of class {spec.class_} is unknown: the class refuses its options, or is not "
+            "installed where this is asked (members that have it run it all the same)."
         )
     else:
         is_exact = promised.level is Delivery.EXACTLY_ONCE

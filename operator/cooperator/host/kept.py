@@ -29,7 +29,7 @@ def kept_of_worker(now: Status, before: Status, replicas: int) -> dict[str, Any]
 
 
 def kept_of_connector(now: Status, before: Status) -> dict[str, Any]:
-    """Returns ``now`` with the figures of ``before``, since no leader tells any at present."""
+    """Returns ``now`` with the figures of ``before``, for use while no leader reports figures."""
     tasks = before.get("tasks")
     if not isinstance(tasks, Mapping) or not tasks.get("desired"):
         return dict(now)

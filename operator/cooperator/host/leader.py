@@ -189,7 +189,7 @@ class Leadership:
         with within(event=event_of(causes.members[name] for name in departed if name in causes.members)):
             for name in departed:
                 with within(member=name):
-                    log.info("%s has ended or leaves: the leader is told", name)
+                    log.info("%s has ended or is leaving: notifying the leader", name)
             if self.leader is not None:
                 self.leader.set_facts(facts)
 

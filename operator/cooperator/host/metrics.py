@@ -59,8 +59,8 @@ class WorkerMetrics(MetricsPage):
 
 def _of_groups(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
     for name, documentation, value in (
-        ("generation", "Of the group", lambda status: status["generation"]),
-        ("term", "How often the lead of the group was taken", lambda status: status["term"]),
+        ("generation", "Generation of the group", lambda status: status["generation"]),
+        ("term", "Number of times that the lead of the group was taken", lambda status: status["term"]),
         ("members", "In the group, without the leader", lambda status: len(status["members"])),
         ("settled", "1 while nothing moves, waits or starts", lambda status: status["settled"]),
     ):
@@ -86,7 +86,7 @@ def _of_tasks(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
     )
     deadlines = GaugeMetricFamily(
         "cooperator_worker_hold_deadline_timestamp_seconds",
-        "When what waits for a member longest moves elsewhere",
+        "Unix time at which the last hold for the member ends",
         labels=(*_WORKER, "member"),
     )
     for worker, status in leading.items():

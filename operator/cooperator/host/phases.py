@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 MESSAGES: Final = {
-    "Warming": "its runtime is being started: it is given no task that another member has until that is up",
-    "Adopted": "it was not started by this Worker, which neither replaces nor ends it",
-    "Stalled": "its runtime has not started, as its log says: it is given nothing that another can run",
+    "Warming": "its runtime is starting: until it is up, the member gets no task that another member runs",
+    "Adopted": "this Worker did not start it, and neither replaces nor ends it",
+    "Stalled": "its runtime failed to start (see its log): it gets no task that another member can run",
 }
 """Messages of members by phase; while the runtime is not up, the phase is the runtime's own state."""
 

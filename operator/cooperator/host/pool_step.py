@@ -31,7 +31,7 @@ from cooperator.pool import (
 log = logging.getLogger(__name__)
 
 HALT_KILL_MS: Final = 30_000
-"""How long a member may take for a clean stop when everything is brought down."""
+"""Time that a member may take for a clean stop when everything is brought down."""
 
 
 def pool_desired(

@@ -167,7 +167,9 @@ def _certificate(reference: SecretReference, secrets: Secrets) -> tuple[bytes, b
 def _pem(secrets: Secrets, field_name: str, name: str, key: str, key_field: str) -> bytes:
     value = _value(secrets, field_name, name, key, key_field)
     if b"-----BEGIN " not in value:
-        raise SecretProblem(f"{field_name}: key {key!r} of Secret {name!r} is no PEM text: put one there")
+        raise SecretProblem(
+            f"{field_name}: key {key!r} of Secret {name!r} is not PEM text: store a PEM certificate there"
+        )
     return value
 
 

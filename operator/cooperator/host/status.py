@@ -240,8 +240,8 @@ def _refused(name: str, leader: Leader) -> str:
     if not reason:
         return ""
     return (
-        f"the config topic takes no record of its configuration ({reason}): make it "
-        "smaller, or raise max.message.bytes of that topic; until then it runs on as it was"
+        f"the broker rejects the record of its configuration ({reason}): make it "
+        "smaller, or raise max.message.bytes of that topic; until then it keeps its previous configuration"
     )
 
 

@@ -19,10 +19,10 @@ class Verb:
 
 
 PAUSE: Final = Verb(
-    "pause", State.PAUSED, "Have connectors read and write nothing; their tasks stay where they are."
+    "pause", State.PAUSED, "Pause connectors: they read and write nothing; their tasks stay assigned."
 )
 RESUME: Final = Verb(
-    "resume", State.RUNNING, "Have connectors run that were paused or stopped. They go on where they were."
+    "resume", State.RUNNING, "Resume paused or stopped connectors. They continue where they left off."
 )
 STOP: Final = Verb(
     "stop", State.STOPPED, "Have no tasks of connectors at all, until they are resumed. Checkpoints stay."

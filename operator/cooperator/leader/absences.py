@@ -28,7 +28,7 @@ def for_round(memory: Memory, generation: int) -> Memory:
 def by_own_clock(memory: Memory, own_term: int, policy: Policy, now_ms: int) -> Memory:
     """``memory`` for a leader whose last term was ``own_term``.
 
-    If another leader wrote it, absences begin anew: the two clocks may be further apart than a lease is long.
+    If another leader wrote it, absences restart: the two clocks may be further apart than a lease is long.
     The deadlines of holds stay.
     """
     if memory.term == own_term:
@@ -83,7 +83,8 @@ def after_strangers(
     now_ms: int,
     awaited_until_ms: int,
 ) -> Memory:
-    """``memory`` for the first round of a tenure: what is known if a stock worker may have led before it.
+    """``memory`` for the first round of a tenure: the facts that are certain although a stock worker may
+    have led before it.
 
     ``present``: the members of that round; ``evicted``: to lead it; ``away``: those of them not back yet.
     The reports of evicted members are older than their last assignments. So no unreported task starts before

@@ -19,7 +19,7 @@ from cooperator.wire import ConfigRecord, EncodeError, SessionKeyRecord, encode_
 log = logging.getLogger(__name__)
 
 CATCH_UP_MS: Final = 3_000
-"""How long a round waits for the config log to reach the members' offsets (worker.sync.timeout.ms)."""
+"""Time that a round waits for the config log to reach the members' offsets (worker.sync.timeout.ms)."""
 
 
 class GroupHandle(Protocol):
@@ -164,7 +164,7 @@ class Actuator:
             [connector] = by_connector
             if not connector:
                 raise
-            log.error("the configuration of connector %s is not written: %s", connector, error)
+            log.error("configuration of connector %s was not written: %s", connector, error)
             self._tell(ev.ConfigRefused(connector, records, str(error), requests))
             return
         self.written_offset = max(offset, self.written_offset)

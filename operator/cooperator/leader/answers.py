@@ -93,13 +93,13 @@ def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
 
 
 def misfit(event: ev.RoundReady, answer: ev.Answer, limit_bytes: int) -> str:
-    """Why the broker could not store this round's group in one record; empty when it can."""
+    """Returns why the broker could not store this round's group in one record; empty when it can."""
     assigned = sum(len(data) + MEMBER_BYTES for data in answer.assignments.values())
     size = event.metadata_bytes + assigned
     if size <= limit_bytes:
         return ""
     return (
-        f"the group's record would have {size} bytes, and the broker takes {limit_bytes} "
+        f"the group's record would have {size} bytes, but the broker accepts {limit_bytes} "
         "(max.message.bytes of __consumer_offsets, read when a leader opens the group): give the Worker "
         "fewer tasks, split it into two, or raise that limit and restart the operator"
     )

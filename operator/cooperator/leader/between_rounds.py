@@ -94,7 +94,7 @@ class BetweenRounds:
         return self._wake(self._next_ms(now_ms), now_ms)
 
     def lacks_for_hand_back(self, now_ms: int) -> str:
-        """Why a stock worker that led from now on would move something; empty when it would not."""
+        """Returns why a stock worker that led from now on would move something; empty when it would not."""
         state = self._state
         if not state.leading:
             return "the lead is not ours now"
@@ -105,7 +105,7 @@ class BetweenRounds:
         return lacks(state.members, self._planning.task_counts())
 
     def reason_for_round(self, now_ms: int) -> str:
-        """Why a round held now would change something; empty when it would not."""
+        """Returns why a round held now would change something; empty when it would not."""
         state = self._state
         if state.generation < 0:
             return ""

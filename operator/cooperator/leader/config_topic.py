@@ -22,7 +22,7 @@ def read_to(members: Iterable[tuple[str, bytes]]) -> int:
 
 
 def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:
-    """Why ``topic`` cannot be the config topic of an adopted group; empty when it can.
+    """Returns why ``topic`` cannot be the config topic of an adopted group; empty when it can.
 
     ``end``: its end offset. ``read_to``: the offset that members have read theirs to.
     """
@@ -37,7 +37,7 @@ def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:
 def content_refusal(
     group_id: str, topic: str, config: ClusterConfig, members: Iterable[Member], read_to: int
 ) -> str:
-    """Why ``topic`` cannot be the config topic of an adopted group; empty when it can.
+    """Returns why ``topic`` cannot be the config topic of an adopted group; empty when it can.
 
     It cannot if it is longer than the one that the stock ``members`` have read, and ``config``, its content,
     has none of the connectors that they run.
@@ -53,7 +53,8 @@ def content_refusal(
 
 
 def round_refusal(settings: LeaderSettings, event: ev.RoundReady, is_first: bool) -> str:
-    """Why nothing is planned in a round, as the config topic is not the group's; empty when it may be.
+    """Returns why nothing is planned in a round, as the config topic is not the group's; empty when it may
+    be.
 
     A group of our own is never refused: when its topic was made anew, it is written on until the offset of
     the members is reached. ``is_first``: no round was planned by this topic in this tenure.

@@ -1,4 +1,4 @@
-"""Which stock worker is which. Pure.
+"""Tells stock workers apart. Pure.
 
 A stock worker names itself by its client id and the address at which it serves. Several workers may have one
 client id: Connect before 3.7 numbers its default in each process (KAFKA-15888): all are ``connect-1``. One

@@ -1,6 +1,6 @@
 """The leader as a pure machine: events in, instructions out, ``now_ms`` an argument.
 
-How it works. Every change in the world (a report, a config record, a death, a deadline) ends in the
+Theory of operation. Every change in the world (a report, a config record, a death, a deadline) ends in the
 same question: *if a round were held now, would it change anything?* The machine asks the planner with
 what it knows of the members, and requests a round only when the answer is yes (``between_rounds``). So a
 round has one cause, changes that come close together share one, and no trigger can be forgotten. In the
@@ -108,11 +108,11 @@ class LeaderMachine:
         return self._planning.view(now_ms, cause)
 
     def lacks_for_hand_back(self, now_ms: int) -> str:
-        """Why a stock worker that led from now on would move something; empty when it would not."""
+        """Returns why a stock worker that led from now on would move something; empty when it would not."""
         return self._between.lacks_for_hand_back(now_ms)
 
     def story(self) -> tuple[StoryLine, ...]:
-        """How the state came about: the last events with their effects, oldest first."""
+        """Returns how the state came about: the last events with their effects, oldest first."""
         return self._story.lines
 
     def validate(self) -> None:

@@ -28,7 +28,7 @@ def instance_id(owner: Owner) -> str:
 def log_refusal(
     ours: Owner, found: Owner | None, config: ClusterConfig, policy: GroupPolicy, group_id: str
 ) -> str:
-    """Why the group of these logs must not be led; empty when it may be."""
+    """Returns why the group of these logs must not be led; empty when it may be."""
     if found is not None:
         if (found.cluster, found.namespace, found.name) == (ours.cluster, ours.namespace, ours.name):
             return ""
@@ -53,7 +53,8 @@ def member_refusal(
     group_id: str,
     stock_pool: str = "",
 ) -> str:
-    """Why the lead must not be taken from these (client id, metadata bytes) members; empty when it may be.
+    """Returns why the lead must not be taken from these (client id, metadata bytes) members; empty when it
+    may be.
 
     ``stock_pool``: see ``is_of_pool``. A member without bytes is not judged: the broker returns the metadata
     of stable groups only.
@@ -86,7 +87,7 @@ def adoption_refusals(
     topic: str = "",
     end: int | None = None,
 ) -> tuple[str, ...]:
-    """Why the Worker ``ours`` (namespace, name), which adopts the group, would not lead it now.
+    """Returns why the Worker ``ours`` (namespace, name), which adopts the group, would not lead it now.
 
     Empty if it would. ``found``: the owner that the leader log names. ``members``: see ``member_refusal``.
     ``topic``: the config topic, which ends at ``end`` (None: not compared).

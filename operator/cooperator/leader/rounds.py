@@ -189,7 +189,7 @@ class Rounds:
         state.members = tuple(answers.projected(event.members, plan, epoch))
         if not state.is_durable:
             return [ev.SaveMemory(memory), answer]
-        state.saved = memory  # The next one has its sets: what is the same object is compared at once.
+        state.saved = memory  # The next one has its sets: identical objects compare at once.
         return [answer]
 
     def delivered(self, event: ev.Delivered, now_ms: int) -> None:
@@ -210,7 +210,7 @@ class Rounds:
         state.in_round = False
         state.trouble = event.reason or state.trouble
         if not state.is_durable:
-            # A write without an answer may have happened: what the log says is unknown until the next.
+            # A write without an answer may have happened: the contents of the log are unknown until the next.
             state.memory, state.saved = state.planned_with, None
         # The members' tasks are unknown until they report again.
         self._requests.want("the last round failed" if event.reason else "the last round was superseded", 0)

@@ -119,7 +119,7 @@ class LeaderRoutes:
             return error_answer(409, "this member does not lead")
         now_ms = int(time.monotonic() * 1000)
         if member_id not in current[0].standing.member_ids:
-            return error_answer(409, "this is no member of the last round")
+            return error_answer(409, "not a member of the last round: rejoin the group")
         self._asked[member_id] = Asked(epoch, now_ms)
         self._asked = {k: a for k, a in self._asked.items() if now_ms - a.at_ms < FORGET_MS}
         standing = current[0].standing
@@ -165,7 +165,7 @@ class LeaderRoutes:
             check_signature(body, headers, config.former_key, lead.standing.protocol)
 
     async def _get_story(self, _: web.Request) -> web.StreamResponse:
-        """How the leader came to its state, oldest first: {"lines": [{"at_ms", "cause", "what"}]}."""
+        """Returns how the leader came to its state, oldest first: {"lines": [{"at_ms", "cause", "what"}]}."""
         current = self._current()
         if current is None:
             return error_answer(409, "this member does not lead")

@@ -26,7 +26,9 @@ def up(
 
 def down(
     state: StateOption = DEFAULT_STATE,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove the state, too; asks first.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the state as well, after confirmation.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Stop members, leaders, daemon and broker. The state survives, and `up` continues from it."""

@@ -35,7 +35,7 @@ def get(
     name: Annotated[str | None, typer.Argument()] = None,
     output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Go on, and print it when it changes.")
+        bool, typer.Option("--watch", "-w", help="Keep running, and print it again when it changes.")
     ] = False,
     state: StateOption = DEFAULT_STATE,
 ) -> None:

@@ -111,7 +111,7 @@ class Host:
         if halting:
             return all(worker.done for worker in self._workers.values())
         for name in [name for name, worker in self._workers.items() if worker.done]:
-            log.info("Worker %s/%s: nothing runs any more", *name)
+            log.info("Worker %s/%s: all members have ended", *name)
             self._workers.pop(name).stop()
             self._seen = None  # the Worker may have been applied again meanwhile
         return False
@@ -230,7 +230,9 @@ class Host:
                 str(asked["connector"]), bool(asked["include_tasks"]), bool(asked["only_failed"]), task
             )
         except (ValueError, KeyError, TypeError) as error:
-            return error_answer(400, f"a restart names namespace, connector and what of it: {error!r}")
+            return error_answer(
+                400, f"invalid restart request; send namespace, connector and the part to restart: {error!r}"
+            )
         code, message = await asyncio.get_running_loop().run_in_executor(
             None, self._restart, namespace, record
         )

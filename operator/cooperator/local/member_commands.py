@@ -34,8 +34,8 @@ def kill(
 
 def logs(
     what: Annotated[str, typer.Argument(help="a member's name, host or broker")] = "host",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written next.")] = False,
-    lines: Annotated[int, typer.Option("--tail", help="How many lines to begin with; -1: all.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log.")] = False,
+    lines: Annotated[int, typer.Option("--tail", help="Number of lines to start with; -1: all.")] = 200,
     state: StateOption = DEFAULT_STATE,
 ) -> None:
     """Print the log of a member, of the host daemon or of the broker."""

@@ -33,10 +33,10 @@ from cooperator.model.similar import hinted
 from cooperator.model.text import counted
 from cooperator.terminal.console import Console
 
-app = typer.Typer(no_args_is_help=True, help="List and change where the source of a connector stands.")
+app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
 
 NameArgument = Annotated[str, typer.Argument(help="the connector's name")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the changes without making them.")]
 
 
 @app.command("list")

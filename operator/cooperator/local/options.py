@@ -19,7 +19,7 @@ StateOption = Annotated[
     typer.Option(
         "--state-dir",
         envvar="COOPERATOR_STATE_DIR",
-        help="Where everything is kept: manifests, broker, checkpoints, logs.",
+        help="State directory: manifests, broker data, checkpoints and logs.",
         file_okay=False,
     ),
 ]

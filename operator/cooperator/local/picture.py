@@ -32,9 +32,9 @@ _DAY_MS: Final = 86_400_000
 def picture(
     worker: Annotated[str, typer.Argument(help="the Worker's name")],
     file: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.", dir_okay=False)],
-    minutes: Annotated[float, typer.Option(help="How far it goes back at most.", min=0.01)] = 60.0,
+    minutes: Annotated[float, typer.Option(help="Maximum time span.", min=0.01)] = 60.0,
     until: Annotated[
-        float | None, typer.Option(help="Where it ends, in seconds since the epoch; now if left out.")
+        float | None, typer.Option(help="End of the time span, in seconds since the epoch; default: now.")
     ] = None,
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
@@ -47,7 +47,7 @@ def picture(
         if group is None or "group_id" not in group:
             known = ", ".join(name for _, name in groups) or "none"
             remedy = hinted(worker, (name for _, name in groups), f"known: {known}")
-            raise ClusterError(f"there is no group of a worker {worker!r} that runs; {remedy}")
+            raise ClusterError(f"no group is running for worker {worker!r}; {remedy}")
         found = [w for w in view["workers"] if w["metadata"]["name"] == worker]
         own = next((w["spec"].get("bootstrapServers") for w in found), None)
         to_ms = int(time.time() * 1000 if until is None else until * 1000)

@@ -79,7 +79,7 @@ def delete(
 def scale(
     kind: Annotated[str, typer.Argument(help="worker")],
     name: Annotated[str, typer.Argument()],
-    replicas: Annotated[int, typer.Option(help="How many members.")],
+    replicas: Annotated[int, typer.Option(help="Number of members.")],
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
 ) -> None:

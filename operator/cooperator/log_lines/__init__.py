@@ -1,6 +1,6 @@
 """The log of long-running processes on stderr: one line per event, as text or JSON, with its context.
 
-What may live here: the format of lines, and the context that is added to them. Imports no other package.
+Contents: the format of lines, and the context that is added to them. Imports no other package.
 """
 
 from cooperator.log_lines.context import common, current, within

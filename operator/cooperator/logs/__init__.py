@@ -1,8 +1,8 @@
 """A group's config, status and leader logs: compacted topics, followed from their beginning.
 
-What may live here: the semantics of each log for its readers and writers, over a small transport protocol;
+Contents: the semantics of each log for its readers and writers, over a small transport protocol;
 the transports: Kafka (on confluent-kafka, which is used elsewhere only in ``connectors``) and a fake of it in
-memory that passes the same tests. No decisions: what is written is decided elsewhere. May import ``wire`` and
+memory that passes the same tests. No decisions: other rooms decide what is written. May import ``wire`` and
 ``model``.
 
     config = LogsConfig("localhost:9092", group_id="lake")

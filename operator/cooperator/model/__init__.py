@@ -1,6 +1,6 @@
 """The scheduler's data model: frozen values that every other package uses.
 
-What may live here: identifiers, members and what they report, desired and
+Contents: identifiers, members and what they report, desired and
 configured state, holds and the leader's memory, assignments. Values only: standard
 library, no clock, no randomness, no I/O, no imports from other packages.
 """

@@ -48,7 +48,7 @@ class ConnectorConfig:
 
 @dataclass(frozen=True, slots=True)
 class TaskFencing:
-    """How far the producers of a source connector's earlier tasks are fenced (KIP-618).
+    """State of the fencing of producers of a source connector's earlier tasks (KIP-618).
 
     ``generation`` grows with each commit. ``recorded``: the number of tasks in the last fencing record;
     None if there is no such record. ``pending``: tasks were committed after that record. All of it

@@ -73,7 +73,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one round changes for one member: newly assigned tasks, and tasks to revoke (KIP-415).
+    """The changes of one round for one member: newly assigned tasks, and tasks to revoke (KIP-415).
 
     Tasks in neither list keep running untouched.
     """

@@ -11,7 +11,7 @@ from cooperator.model.ids import TaskId
 
 
 class HoldReason(StrEnum):
-    """Why lost tasks wait instead of moving at once."""
+    """The reason why lost tasks wait instead of moving at once."""
 
     DEPARTED = "Departed"
     """The member is gone and is expected back within the delay."""

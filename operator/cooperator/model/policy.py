@@ -11,7 +11,7 @@ class PolicyName(StrEnum):
 
 
 class Fencing(StrEnum):
-    """What happens to the tasks of a departed member that keeps no lease (a stock worker).
+    """The treatment of tasks of a departed member that keeps no lease (a stock worker).
 
     Nothing in the group shows whether such a member still runs its tasks after it left unnoticed.
     """

@@ -1,9 +1,9 @@
 """The scheduling decision: ``plan(view, memory, workspace) -> (Plan, Memory)``, deterministic.
 
-What may live here: the view (all inputs of a decision), the plan, the policies (``default``, ``kip415``,
+Contents: the view (all inputs of a decision), the plan, the policies (``default``, ``kip415``,
 ``eager``), the target and the next safe step as separate parts, holds, and the assignors, one strategy per
 file. Time is an argument, timers are values in the plan. No I/O, no clock, no randomness, and no state of a
-module: what is kept between rounds is in the ``Workspace`` of one leader.
+module: the state between rounds is in the ``Workspace`` of one leader.
 May import ``model`` only.
 """
 

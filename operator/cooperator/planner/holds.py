@@ -8,7 +8,7 @@
                  that before the incarnation has certainly ended, be it free or owed
 
 The end of an incarnation is certain when its host has proof of it, when that incarnation is itself a member
-(what it does not report it does not run), or when its lease and a margin have passed since it was found
+(it does not run what it does not report), or when its lease and a margin have passed since it was found
 missing. A stock worker keeps no lease. While there is no member under its identity, its end is uncertain
 until it is proven, or (``Fencing.BEST_EFFORT``) for as long as it is waited for. A member under its identity
 is taken for the same process, started anew or not, unless the leader awaits another one: it evicted several
@@ -37,7 +37,7 @@ class Settled:
     ``owed``: per identity, its own tasks that it gets back now. ``free``: lost tasks whose wait is over.
     ``reserved``: per identity, its own tasks that cannot start yet (an earlier incarnation of it may still
     run them, or they are barred). ``held``: every task that waits. ``frozen``: nothing may start anywhere:
-    what nobody reports may run at somebody who is away. ``timers_ms``: when one of these waits ends.
+    tasks without a report may run at a member that is away. ``timers_ms``: when one of these waits ends.
     """
 
     holds: dict[str, Hold] = field(default_factory=dict)
@@ -275,8 +275,8 @@ class _Settling:
                 )
 
     def reserve_for_newest_incarnations(self) -> None:
-        """What an older incarnation of an identity still runs is its newest incarnation's own, once it has
-        let go."""
+        """Tasks that an older incarnation of an identity still runs are its newest incarnation's own, once
+        it has let go."""
         for older in self.roster.older:
             newest = self.roster.current[older.identity]
             if newest.identity in self.roster.leaving:
@@ -288,8 +288,8 @@ class _Settling:
             self.settled.reserved[older.identity] = self.settled.reserved.get(older.identity, _NONE) | own
 
     def keep_what_is_owed(self) -> None:
-        """What a present member is owed is not free, though another one's wait for it may be over: memory
-        can name both (see ``settle``), and the task would be assigned twice."""
+        """Tasks that a present member is owed are not free, though another one's wait for them may be over:
+        memory can name both (see ``settle``), and the task would be assigned twice."""
         free = self.settled.free
         if self._owed and not self._owed.isdisjoint(free):
             self.settled.free = {task: why for task, why in free.items() if task not in self._owed}

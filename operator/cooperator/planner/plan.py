@@ -75,7 +75,7 @@ class Plan:
     ``assignments`` has an entry for every member id of the view. ``rejoin_at_ms``: when the leader must
     start a round on its own (end of a hold, limit of a wait); None when nothing is pending.
     ``delay_ms``: sent to the members; 0 except under Kip415, since the leader owns all timers.
-    ``warnings``: what users should know about how the plan was made.
+    ``warnings``: hints to users about how the plan was made.
     ``revoking``: the plan revokes tasks, so the members' rejoin makes the next round.
     """
 

@@ -1,9 +1,9 @@
 """The plug-in interface of assignors: the problem they get, and the placement they return.
 
 An assignor decides which receiver should run each item of one kind: connector instances and tasks are two
-problems. It decides nothing else. Which tasks wait, which members may receive work and what may move in this
-round is settled before; that nothing starts before it has stopped elsewhere is ensured afterwards, whatever
-the answer.
+problems. It decides nothing else. The tasks that wait, the members that may receive work and the tasks that
+may move in this round are settled before; that nothing starts before it has stopped elsewhere is ensured
+afterwards, whatever the answer.
 
 A plug-in is a class with the method ``assign``, named by an entry point of the group
 ``cooperator.assignors``; ``cooperator.scenarios.conformance`` has the checks that it must pass.

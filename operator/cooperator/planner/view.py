@@ -8,7 +8,7 @@ from cooperator.model import Member, Policy, TaskId
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the host (Kubernetes, or the local pool) knows about identities and a group does not.
+    """Facts about identities that the host (Kubernetes, or the local pool) knows and a group does not.
 
     ``expected``: identities that should exist; None when the host knows nothing (a member leads).
     ``leaving``: announced departures; everything is moved away from these members first.

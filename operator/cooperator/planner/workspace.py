@@ -1,7 +1,7 @@
 """The planning state of one leader: the installed assignors, and results that are reused from round to round.
 
-Most rounds change little. What is configured is the same as in the last round, and so is what most members
-report. Both are kept as sets from one round to the next; nothing else is worth its room.
+Most rounds change little. The configuration is the same as in the last round, and so are the reports of
+most members. Both are kept as sets from one round to the next; nothing else is worth its room.
 """
 
 from collections.abc import Iterable, Mapping

@@ -2,9 +2,9 @@
 
     decide(desired, observed, memory, now_ms) -> Decision(actions, facts, reports, next_ms, memory)
 
-What may live here: desired and observed state of a pool, which ordinals it should have, deaths and their
-proofs, crash budgets, rolls, poison tasks. What a pod is depends on the host: a Kubernetes pod, or a process
-group on a laptop. Values in, values out; no clock, no I/O. May import ``model`` only.
+Contents: desired and observed state of a pool, which ordinals it should have, deaths and their
+proofs, crash budgets, rolls, poison tasks. The meaning of a pod depends on the host: a Kubernetes pod, or a
+process group on a laptop. Values in, values out; no clock, no I/O. May import ``model`` only.
 
 A host calls ``decide`` when anything that it observes has changed, and at ``next_ms``. It hands ``facts`` to
 the leader *before* it carries out ``actions``: by the time a pod is asked to end, the leader must know it as

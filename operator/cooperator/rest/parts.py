@@ -75,7 +75,7 @@ class Members(Protocol):
     """Operations that require the members, or code with access to their connector classes."""
 
     def wrong_name(self, name: str) -> str:
-        """Why no connector of theirs can have this name, with the remedy; empty if one can."""
+        """Returns why no connector of theirs can have this name, with the remedy; empty if one can."""
         ...
 
     def plugins(self, connectors_only: bool) -> list[dict[str, Any]]: ...

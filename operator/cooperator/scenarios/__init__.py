@@ -1,6 +1,6 @@
 """Runs the planner in a simulated group: scenarios in, rounds and metrics out.
 
-What may live here: reading scenarios, a group of workers without processes or broker, the leaders that plan
+Contents: reading scenarios, a group of workers without processes or broker, the leaders that plan
 for it (Kafka's, elected among the workers, and the operator), measurements and the tables made of them, and
 simulated changes to a group's present state (``what_if``). Time is simulated; the only I/O is reading
 scenarios and writing results.

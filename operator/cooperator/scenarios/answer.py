@@ -65,7 +65,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What would happen.
+    """The answer to a "what if" question.
 
     ``rounds``: the rounds that change something, until rest. ``starts``: number of task starts.
     ``longest_unassigned_ms``: the longest time that a task is unassigned because of holds, leases and delays;

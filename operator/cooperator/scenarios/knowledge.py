@@ -1,4 +1,4 @@
-"""What an operator knows about the pods of a scenario, because it orders them.
+"""Facts that an operator knows about the pods of a scenario, because it orders them.
 
 A scenario says that a pod leaves, not why. The operator would know, since it creates the pods. So at each
 time its leader gets what has been ordered by then:

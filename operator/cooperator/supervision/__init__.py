@@ -1,6 +1,6 @@
 """Long-lived threads, watched by one supervisor: an exception that ends one of them is always noticed.
 
-What may live here: the supervisor, and how a program reacts to a death. Imports no other package.
+Contents: the supervisor, and how a program reacts to a death. Imports no other package.
 """
 
 from cooperator.supervision.threads import Death, Supervisor, deaths, end_process_on_death, supervised

@@ -1,4 +1,4 @@
-"""Which member ran which task when, with holds and failures: intervals computed from the logs. Pure."""
+"""The history of tasks by member, with holds and failures: intervals computed from the logs. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

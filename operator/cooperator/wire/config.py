@@ -108,7 +108,7 @@ def encode_config(record: ConfigRecord) -> Record:
             return _record("connector-", connector, None if config is None else {"properties": dict(config)})
         case TaskRecord(task, config):
             if task.task < 0:
-                raise EncodeError(f"task-{task.connector}: {task.task} is no task number")
+                raise EncodeError(f"task-{task.connector}: {task.task} is not a task number")
             return _record("task-", f"{task.connector}-{task.task}", {"properties": dict(config)})
         case CommitRecord(connector, task_count):
             return _record("commit-", connector, {"tasks": _counted(connector, task_count)})
@@ -128,7 +128,7 @@ def encode_config(record: ConfigRecord) -> Record:
 
 
 def decode_config(record: Record) -> ConfigRecord | Unknown:
-    """What the record says; Unknown where Kafka Connect would log the record and skip it.
+    """Returns what the record says; Unknown where Kafka Connect would log the record and skip it.
 
     Raises DecodeError only when the value is not JSON at all: Connect does not even count the offset of such
     a record.
@@ -150,7 +150,7 @@ def _record(prefix: str, name: str, value: Any) -> Record:
 
 def _counted(connector: str, count: int) -> int:
     if not 0 <= count <= _INT32_MAX:
-        raise EncodeError(f"{connector}: {count} is no number of tasks")
+        raise EncodeError(f"{connector}: {count} is not a number of tasks")
     return count
 
 
@@ -197,7 +197,7 @@ def _task(name: str, value: Any) -> TaskRecord:
 def _task_count(value: Any, name: str) -> int:
     count = Fields(value, "value").integer(name)
     if not 0 <= count <= _INT32_MAX:
-        raise DecodeError(f"value.{name}: {count} is no number of tasks")
+        raise DecodeError(f"value.{name}: {count} is not a number of tasks")
     return count
 
 
@@ -220,7 +220,7 @@ def _target_state(name: str, value: Any) -> TargetStateRecord:
     try:
         return TargetStateRecord(name, TargetState(text))
     except ValueError:
-        raise DecodeError(f"{text!r} is no target state") from None
+        raise DecodeError(f"{text!r} is not a target state") from None
 
 
 def _session_key_record(_name: str, value: Any) -> SessionKeyRecord:

@@ -83,7 +83,8 @@ def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...
 
 
 class _Expected(NamedTuple):
-    """What may be read next. ``own_order``: the items in their owner's order; None: as in ``written``."""
+    """A report that is expected next. ``own_order``: the items in their owner's order; None: as in
+    ``written``."""
 
     items: tuple[TaskId, ...]
     written: bytes
@@ -148,7 +149,7 @@ class _Names(dict[str, bytes]):
 
 
 class _OnlyNumbers(dict[int, bytes]):
-    """What follows the name in an entry with one number, made on first use. Raises struct.error."""
+    """The bytes after the name in an entry with one number, made on first use. Raises struct.error."""
 
     def __missing__(self, number: int) -> bytes:
         self[number] = encoded = _TWO_NUMBERS.pack(1, number)
@@ -156,7 +157,7 @@ class _OnlyNumbers(dict[int, bytes]):
 
 
 class ItemsWriter:
-    """Writes the items of many members: what they have in common is encoded once."""
+    """Writes the items of many members: their common parts are encoded once."""
 
     __slots__ = ("_names", "_only")
 
@@ -178,7 +179,7 @@ class ItemsWriter:
         try:
             return self._write_singles(items, in_order) or self._write_groups(items, in_order, field)
         except struct.error:
-            return self._write_groups(items, in_order, field)  # Which names the number that is too large.
+            return self._write_groups(items, in_order, field)  # The error names the number that is too large.
 
     def _write_groups(self, items: Sequence[TaskId], in_order: _InOrder, field: str) -> bytes:
         entries: defaultdict[str, list[int]] = defaultdict(list)

@@ -57,7 +57,7 @@ def encode_leader(value: LeaderRecord) -> Record:
 
 
 def decode_leader(record: Record) -> LeaderRecord | Unknown | None:
-    """What the record says; None for a tombstone; Unknown for a key that means nothing to us.
+    """Returns what the record says; None for a tombstone; Unknown for a key that means nothing to us.
 
     Raises DecodeError for malformed values and for those of a newer version.
     """

@@ -229,7 +229,7 @@ def utf8(value: str, field: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise EncodeError(f"{field}: {value!r} is no Unicode text ({error.reason})") from None
+        raise EncodeError(f"{field}: {value!r} is not valid Unicode ({error.reason})") from None
 
 
 def string(value: str, field: str) -> bytes:

@@ -1,7 +1,7 @@
 """The records of Kafka Connect's status topic, and our additions to them.
 
 Key ``status-task-NAME-N`` or ``status-connector-NAME``; value ``{"state","trace","worker_id",
-"generation"}``. What stock workers do not know is in one more field, ``cooperator``, which they ignore;
+"generation"}``. Values unknown to stock workers are in one more field, ``cooperator``, which they ignore;
 ``state`` always holds one of their states, because their reader drops records with unknown ones.
 """
 
@@ -77,7 +77,8 @@ def encode_status_tombstone(task: TaskId) -> Record:
 
 
 def decode_status(record: Record) -> TaskStatus | StatusTombstone | Unknown:
-    """What the record says; Unknown for keys that are not a task's or connector's (``status-topic-…``).
+    """Returns what the record says; Unknown for keys that are not a task's or connector's
+    (``status-topic-…``).
 
     A stock worker's record has term 0, since it knows no terms. Raises DecodeError for a malformed value.
     """

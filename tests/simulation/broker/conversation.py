@@ -106,7 +106,7 @@ class Conversation:
         self._open[self._steps] = line.connection
         now_ms = self._undisturbed_now_ms()
         answers = self.machine.handle(self._steps, self._model.request(line), now_ms)
-        # Whatever takes no time happens now.
+        # Actions that take no time happen now.
         answers += self.machine.tick(now_ms)
         self._clients.send(self._steps, self._real.request(line))
         return dict(answers)
@@ -149,7 +149,7 @@ class Conversation:
             del self._open[request_id]
 
     def _deadline_s(self) -> float:
-        """How long to wait for the broker: not beyond the machine's own next timer."""
+        """Returns how long to wait for the broker: not beyond the machine's own next timer."""
         wake_ms = self.machine.next_wake_ms()
         soon_s = _PATIENCE_S if wake_ms is None else self._began_s + wake_ms / 1000 - time.monotonic()
         return time.monotonic() + min(_PATIENCE_S, soon_s)

@@ -9,7 +9,7 @@ def check(rounds: Rounds) -> None:
     """Raises AssertionError where the group contradicts itself."""
     group, timers = rounds.group, rounds.timers
     due_ms = timers.next_ms()
-    assert due_ms is None or due_ms >= rounds.now_ms, "what was due has not happened"
+    assert due_ms is None or due_ms >= rounds.now_ms, "due events have not happened"
     if group is None:
         assert rounds.stored is None
         assert not set(timers)
@@ -55,7 +55,7 @@ def check(rounds: Rounds) -> None:
     assert sessions <= set(members) | group.pending
     assert group.pending <= sessions
     for member in members.values():
-        assert member.member_id in sessions or _waits(member), "who is not heard of again is dropped"
+        assert member.member_id in sessions or _waits(member), "a silent member is dropped"
     stored = rounds.stored
     assert stored is not None
     assert stored.size_bytes <= rounds.settings.max_record_bytes

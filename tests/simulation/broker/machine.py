@@ -46,8 +46,8 @@ class GroupCoordinator:
     """One group. ``choose`` picks one of several ids or names where the broker's order is arbitrary.
 
     ``new_member_id`` makes an id with the given prefix. Requests of one connection come one after another:
-    the next one when the last one has been answered. ``now_ms`` never goes back; what was due before it
-    happens first.
+    the next one when the last one has been answered. ``now_ms`` never goes back; events that were due
+    before happen first.
     """
 
     def __init__(

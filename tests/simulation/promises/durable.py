@@ -1,5 +1,5 @@
-"""Promise 5, as far as it can be checked after each event: what a leader must remember is in the leader log
-before anybody can act on it, and terms only grow there.
+"""Promise 5, as far as it can be checked after each event: a leader's memory is in the leader log before
+anybody can act on it, and terms only grow there.
 
 (These checks run during crashes, lost messages and stale watches, which shows that those break none of the
 other promises.)

@@ -45,7 +45,7 @@ class NothingForgotten(Promise):
             for number in range(INSTANCE, count):
                 task = TaskId(connector, number)
                 if task not in placed and task not in reserved:
-                    raise self.broken(f"{task} is at nobody, in no share, and not held")
+                    raise self.broken(f"{task} has no member, is in no assignment, and is not held")
 
     def _holds_are_kept(self, planned: Planned) -> None:
         """Held tasks go to no other member before the hold ends."""

@@ -12,12 +12,12 @@ Decision 012 leaves one case: a leader without its broker, and all members of it
 other's leases, while another leader, who was in none of that, has been elected elsewhere and has waited for a
 lease and a margin. There the sinks' epochs remain as protection, and these are checked.
 
-A stock worker has no lease. What it runs while it is out of touch with the broker, and until it is told to
-stop that afterwards, is up to Kafka's protocol (see the table of guarantees) and is not counted. Nor is what
-a stock worker gives away while it leads, if the member that runs it is not in its round: it knows no leases.
-A stock worker's writes have no epoch, so no order of epochs is checked beside it. And stock workers stop
-tasks with new configurations themselves, each when it reads of them: two such tasks may share a unit for that
-long.
+A stock worker has no lease. The tasks that it runs while it is out of touch with the broker, and until it
+has to stop them afterwards, are up to Kafka's protocol (see the table of guarantees) and are not counted.
+Nor is what a stock worker gives away while it leads, if the member that runs it is not in its round: it
+knows no leases. A stock worker's writes have no epoch, so no order of epochs is checked beside it. And stock
+workers stop tasks with new configurations themselves, each when it reads of them: two such tasks may share a
+unit for that long.
 """
 
 from itertools import combinations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
 STALE_MS = 100
-"""How long a machine that woke up too late may take to notice."""
+"""Time that a machine that woke up too late may take to notice."""
 
 
 class NoTaskRunsTwice(Promise):

@@ -7,8 +7,8 @@ import java.util.List;
 
 /**
  * Hangs, deaf to interrupts as bad plug-ins are, while the file of this JVM's property "cooperator.hangs"
- * says so: a line "Connector::start" hangs every member there, "Connector::start w-1" that one. Who hangs
- * says it in the same words in the file beside it, ".hit".
+ * says so: a line "Connector::start" hangs every member there, "Connector::start w-1" that one. A task that
+ * hangs writes the same words to the file ".hit" beside it.
  */
 final class Block {
     private static final String FILE = System.getProperty("cooperator.hangs", "");

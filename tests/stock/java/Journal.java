@@ -9,7 +9,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** What runs here, in the lines that tests/harness/journal.py reads. A unit is a task, or a connector's instance. */
+/** The tasks that run here, in the lines that tests/harness/journal.py reads. A unit is a task, or a connector's instance. */
 final class Journal {
     static final String MEMBER = System.getProperty("cooperator.identity", "");
     static final String INCARNATION = System.getProperty("cooperator.incarnation", "");

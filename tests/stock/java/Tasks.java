@@ -7,7 +7,7 @@ import java.util.Map;
 
 import org.apache.kafka.common.config.ConfigDef;
 
-/** What the connectors of these tests have in common. */
+/** Common parts of the connectors of these tests. */
 final class Tasks {
     static final ConfigDef ANY = new ConfigDef();
 

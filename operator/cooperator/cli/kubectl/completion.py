@@ -70,7 +70,8 @@ def completed(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _typer(said: Mapping[str, str]) -> str:
-    """What typer answers to a shell that has set these variables, which are its protocol for all shells."""
+    """Returns what typer answers to a shell that has set these variables, which are its protocol for all
+    shells."""
     prepare()
     answer = io.StringIO()
     os.environ.update(said)

@@ -26,7 +26,7 @@ RULES: Mapping[str, str] = {
     "delivers": "Every record that was fed is in the sink once, and nothing else is.",
     "claims": "An attempt claims its unit's fence before it does anything else.",
     "grows": "A new unit of the source is found and read while the others run.",
-    "stops": "After ``stopped`` nothing is written any more.",
+    "stops": "After ``stopped``, the unit writes nothing.",
     "resumes": "Another process continues where the first one stopped.",
     "survives": "After kill -9 in mid-stream no record is missing.",
     "exact": "A class that declares exactly once writes a batch once, even if the batch is repeated.",
@@ -138,7 +138,7 @@ class Play:
         quiet_until = time.monotonic() + _QUIET_S
         while time.monotonic() < quiet_until:
             if written := self._found() - before:
-                remedy = "return from stop() only when nothing of the unit runs any more"
+                remedy = "return from stop() only when no part of the unit is running"
                 raise Broken("stops", f"{_some(written)} was written after all tasks had stopped; {remedy}")
             time.sleep(_SLICE_S)
 

@@ -1,4 +1,4 @@
-"""What the loop of a task asks for, and what it is answered: ownership, and batches."""
+"""Requests of the loop of a task, and their answers: ownership, and batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from cooperator.connectors.microbatch.ranges import Partition, Range
 
 
 class Stand(NamedTuple):
-    """How far a unit has got: the offset of its next record, and the id of the topic (empty: unknown)."""
+    """Progress of a unit: the offset of its next record, and the id of the topic (empty: unknown)."""
 
     next: int
     topic_id: str = ""
@@ -24,7 +24,7 @@ class PositionRecord(NamedTuple):
 
 
 class Kind(Enum):
-    """What a failure of a slot means."""
+    """The consequence of a failure of a slot."""
 
     FENCED = "fenced"
     """Another producer has its transactional id: a newer attempt, or the transaction took too long."""
@@ -71,7 +71,7 @@ class OpenFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What an attempt may write: units from these positions, with the producers of this session.
+    """The units that an attempt may write: from these positions, with the producers of this session.
 
     Units that never had a position are left out.
     """

@@ -99,7 +99,7 @@ class Slots:
         if not self.prefix:
             raise ValueError("prefix = '' is empty; use a prefix of transactional ids")
         if not 1 <= self.count <= MAX_SLOTS:
-            raise ValueError(f"slots = {self.count} is no number of slots; use 1 to {MAX_SLOTS}")
+            raise ValueError(f"slots = {self.count} is not a number of slots; use 1 to {MAX_SLOTS}")
 
     @classmethod
     def of_units(cls, group_id: str, connector: str, units: Collection[str], count: int) -> "Slots":

@@ -169,7 +169,7 @@ class EndWatcher:
 
 
 class Known(NamedTuple):
-    """What a look that began at ``look_ms`` found; -1: there was none yet."""
+    """The findings of the look that began at ``look_ms``; -1: there was none yet."""
 
     look_ms: int = -1
     ends: Mapping[Partition, int] = {}

@@ -212,7 +212,7 @@ class KafkaPositions:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What an attempt may write: its units from these positions, with the producers of this session.
+    """The units that an attempt may write: from these positions, with the producers of this session.
 
     Units that never had a position are left out.
     """
@@ -224,8 +224,8 @@ class Owned:
 class OwnedUnits:
     """Carries out what ``Ownership`` says for one attempt. It is for one thread.
 
-    ``initialise(session)`` initialises the attempt's own transactional ids where their producers live. What
-    it raises ends the call, and the next one goes on with that step.
+    ``initialise(session)`` initialises the attempt's own transactional ids where their producers live. An
+    exception ends the call, and the next one goes on with that step.
     """
 
     def __init__(

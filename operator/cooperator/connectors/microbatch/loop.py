@@ -1,8 +1,9 @@
 """The loop of a task: looks, plans and runs one batch after the other.
 
-Positions are kept in memory while batches succeed, since nobody else can move them: whoever did would have
-fenced this attempt's producers first. After a failure nothing is known of the batch, so the attempt
-*recovers*: it initialises its producers again, which ends what is still under way, and reads the positions.
+Positions are kept in memory while batches succeed, since nobody else can move them: an attempt that did
+would have fenced this attempt's producers first. After a failure nothing is known of the batch, so the
+attempt *recovers*: it initialises its producers again, which ends what is still under way, and reads the
+positions.
 """
 
 import logging
@@ -50,7 +51,7 @@ FirstOffsets = Callable[[Collection[Partition]], Mapping[Partition, int]]
 
 @dataclass(slots=True)
 class UnitCounts:
-    """What was done of one unit: batches, records that were read, and the offset that was reached."""
+    """Work on one unit: batches, records that were read, and the offset that was reached."""
 
     batches: int = 0
     records: int = 0
@@ -59,7 +60,7 @@ class UnitCounts:
 
 @dataclass(slots=True)
 class Counts:
-    """What a loop has done, for reports. Any thread may read it."""
+    """Progress of a loop, for reports. Any thread may read it."""
 
     batches: int = 0
     offsets: int = 0

@@ -1,4 +1,4 @@
-"""How an attempt comes to own its units: a pure machine.
+"""The machine by which an attempt comes to own its units. Pure.
 
 **Start**: the attempt writes a claim on each of its units, looks for claims, fences the attempts of all older
 claims by initialising their transactional ids, initialises its own, and reads claims and positions. These
@@ -7,11 +7,12 @@ positions are final. It removes the older claims and runs.
 **Recovery**, after any failed batch: it looks for claims, initialises its own ids, which ends whatever of the
 batch is still under way, and reads again.
 
-**Why no two attempts write.** Let Z and S have a unit in common, and let S be the newer one. Both write their
-claim, then look, then initialise, then read, then write rows.
+**No two attempts write, for this reason.** Let Z and S have a unit in common, and let S be the newer one.
+Both write their claim, then look, then initialise, then read, then write rows.
 
-* If S saw Z's claim when it looked, S initialised Z's ids. What Z initialised before that can write nothing
-  more. If Z initialises later, it reads after that, and finds S's claim, or one that is newer still.
+* If S saw Z's claim when it looked, S initialised Z's ids. Producers that Z initialised before that can
+  write nothing more. If Z initialises later, it reads after that, and finds S's claim, or one that is newer
+  still.
 * Otherwise Z wrote its claim after S looked, so after S had written its own. Z looks after that, and finds
   it.
 
@@ -137,7 +138,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What ``Look`` or ``Read`` found about the attempt's units; ``Look`` reads no positions."""
+    """The findings of ``Look`` or ``Read`` about the attempt's units; ``Look`` reads no positions."""
 
     claims: Claims
     positions: Positions = field(default_factory=lambda: MappingProxyType({}))
@@ -252,7 +253,7 @@ class Ownership:
             }
 
     def _lost(self, seen: Seen) -> str:
-        """Why this attempt does not own its units; empty: it does, as far as these claims show."""
+        """Returns why this attempt does not own its units; empty: it does, as far as these claims show."""
         mine = self._attempt.claim
         for unit in self._attempt.units:
             claims: Collection[Claim] = seen.claims.get(unit, {})

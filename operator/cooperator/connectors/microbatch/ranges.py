@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _WAY_OUT = (
-    "stop the connector and reset or alter its offsets, or set fail.on.data.loss to false, to go on with what "
+    "stop the connector and reset or alter its offsets, or set fail.on.data.loss to false, to go on "
+    "with what "
     "there is"
 )
 _BALANCED = 1.25
@@ -57,7 +58,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How ranges share slots: up to ``slots``, each with at least ``slot_size`` offsets if there are two.
+    """The distribution of ranges over slots: up to ``slots``, each with at least ``slot_size`` offsets if
+    there are two.
 
     A slot costs a Spark task and a transaction, so a small batch uses one.
     """
@@ -115,8 +117,9 @@ def plan_ranges(
     """Returns the ranges of the next batch, sorted; none is empty.
 
     No partition gets more than ``per_unit``. If all of it would exceed ``per_task``, partitions get equal
-    parts; what some do not need goes to the others. If there are fewer offsets than partitions, ``turn`` (a
-    number that grows by one with each batch) decides which get any, so that all of them do in turn.
+    parts; the part that some do not need goes to the others. If there are fewer offsets than partitions,
+    ``turn`` (a number that grows by one with each batch) decides which get any, so that all of them do in
+    turn.
 
     Partitions without an end are left out. Raises ``EndBehind``.
     """

@@ -53,7 +53,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is read. ``settings`` are those of the consumers (Java's names); ``pool`` names the task."""
+    """The input of a task. ``settings`` are those of the consumers (Java's names); ``pool`` names the
+    task."""
 
     settings: Mapping[str, str] = field(repr=False)
     pool: str = ""

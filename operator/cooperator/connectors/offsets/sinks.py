@@ -47,8 +47,9 @@ class Sink:
         log = _log(output, place)
         if log is None:
             raise OffsetsError(
-                f"{output} cannot be read here, and after a reset the first batches would be skipped if it "
-                "has files of this connector: reset with --to, which keeps the batch numbers, or create the "
+                f"{output} cannot be read from here; if it contains files of this connector, the first "
+                f"batches after a reset would be skipped"
+                ": reset with --to, which keeps the batch numbers, or create the "
                 "connector under another name with another directory"
             )
         if any(name.partition(".")[0].isdigit() for name in names(log)):

@@ -1,4 +1,4 @@
-"""How the operator's leader of one Worker authenticates to Kafka: ``spec.kafka`` and its current Secrets."""
+"""Credentials of the operator's leader of one Worker for Kafka: ``spec.kafka`` and its current Secrets."""
 
 import base64
 import binascii
@@ -13,7 +13,7 @@ from cooperator.host.security import SecretProblem, secret_names, security_of, w
 
 _AGAIN_S: Final = 60.0
 _SOON_S: Final = 5.0
-"""How often Secrets are read: after a success, and after a failure."""
+"""Interval of reading Secrets: after a success, and after a failure."""
 
 
 def forbidden(kind: str, namespace: str, name: str) -> str:
@@ -37,7 +37,7 @@ class KafkaAccess:
         self.settings: Mapping[str, Any] | None = None
         """The clients' settings by kafka-python's names, never to be shown; None while they are unknown."""
         self.refusal = ""
-        """Why the settings are unknown or out of date."""
+        """The reason why the settings are unknown or out of date."""
 
     def renewed(self, worker: Worker, refused: Callable[[str], None]) -> Mapping[str, Any] | None:
         """Return the settings that reach Kafka. While None, no leader is started, and a running one stays."""
@@ -92,4 +92,4 @@ def read_secret(api: Api, namespace: str, name: str) -> Mapping[str, bytes] | No
     try:
         return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
     except binascii.Error:
-        raise SecretProblem(f"spec.kafka: Secret {name!r} is not base64: write it anew") from None
+        raise SecretProblem(f"spec.kafka: Secret {name!r} is not valid base64: recreate the Secret") from None

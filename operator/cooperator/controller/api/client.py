@@ -44,7 +44,9 @@ class Kind:
         parts += filter(None, (name, subresource))
         for part in parts:
             if part in (".", "..") or "/" in part or "%" in part:
-                raise ApiError(HTTPStatus.BAD_REQUEST, "Invalid", f"{self.plural} {part!r}: this is no name")
+                raise ApiError(
+                    HTTPStatus.BAD_REQUEST, "Invalid", f"{self.plural} {part!r}: is not a valid object name"
+                )
         return "/".join([root, *(quote(part, safe="") for part in parts)])
 
 
@@ -204,7 +206,7 @@ class Api:
     @contextmanager
     def _passing(self, what: str) -> Iterator[None]:
         if not self.may_write():
-            raise ApiError(0, "LeaseLost", f"{what}: not written, since the Lease is not held any more")
+            raise ApiError(0, "LeaseLost", f"{what}: not written, because the Lease is no longer held")
         with passing(what):
             yield
 

@@ -31,13 +31,13 @@ def validations() -> Iterator[tuple[str, str]]:
             path = f"template.spec.{name}"
             yield (
                 _if_there(path, rule),
-                f"spec.{path} asks for more than Workers' pods may have: see docs/security.md",
+                f"spec.{path} exceeds what pods of Workers may request: see docs/security.md",
             )
     profiles = " || ".join(f"k.startsWith({json.dumps(prefix)})" for prefix in PROFILES)
     path = "template.metadata.annotations"
     yield (
         _if_there(path, f"{_SPEC}.{path}.all(k, !({profiles}))"),
-        f"spec.{path} lifts a security profile: remove it",
+        f"spec.{path} weakens a security profile: remove it",
     )
     pulled = f"{_SPEC}.imagePullSecrets.all(e0, {SECRET.cel('e0')})"
     yield (

@@ -105,7 +105,7 @@ def executor_pod(member: Manifest) -> Manifest:
 
 
 def refusal(worker: Worker) -> str:
-    """Why a cluster cannot run these executors; empty if it can, as far as the Worker tells."""
+    """Returns why a cluster cannot run these executors; empty if it can, as far as the Worker tells."""
     spec = worker.spec
     if not worker.spec.spark.on_kubernetes or spec.service_account_name is not None:
         return ""

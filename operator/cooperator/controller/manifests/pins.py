@@ -58,8 +58,9 @@ def upgrade_available(worker: Worker, pin: Pin, ours: Defaults) -> Condition:
         status, reason = ConditionStatus.TRUE, "OperatorChanged"
         field = "spec.version" if own_image or worker.spec.version else "spec.image"
         message = (
-            f"members are made as an earlier operator did ({_words(worker, pin)}), this one would make them "
-            f"otherwise ({_words(worker, newest)}): they stay as they are until {field} is changed, which "
+            f"members are made as an earlier operator did ({_words(worker, pin)}), this operator would "
+            f"create them differently"
+            f" ({_words(worker, newest)}): they stay as they are until {field} is changed, which "
             "replaces them one by one"
         )
     return Condition(

@@ -28,7 +28,7 @@ class Listed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an installation allows in ``namespace``. ``wide``: every value of the right type."""
+    """The values that an installation allows in ``namespace``. ``wide``: every value of the right type."""
 
     namespace: str
     listed: Mapping[Listed, Collection[str]]
@@ -66,7 +66,7 @@ class Text:
 
     def problems(self, path: str, value: Any, limits: Limits) -> Problems:
         if not isinstance(value, str | None):
-            yield f"{path} is {shown(value)}: write a text"
+            yield f"{path} is {shown(value)}: use a string"
 
     def cel(self, value: str, depth: int = 0) -> str:
         return f"({value} == null || type({value}) == string)"
@@ -90,7 +90,7 @@ class ListOf:
                 continue
             for key in self.needed:
                 if not isinstance(entry.get(key), str):
-                    yield f"{at}.{key} is {shown(entry.get(key))}: write a text"
+                    yield f"{at}.{key} is {shown(entry.get(key))}: use a string"
             yield from self.of.problems(at, entry, limits)
 
     def cel(self, value: str, depth: int = 0) -> str:
@@ -233,8 +233,9 @@ class NameOf:
             yield f"{path} is {shown(value)}: write the name of a {self.kind.kind}"
         elif not limits.names(self.kind, value):
             yield (
-                f"{path} is {value!r}, which this installation does not let Workers name: add it to the "
-                f"chart's value worker.{self.kind.value}, or name none"
+                f"{path} is {value!r}, which this installation does not allow: add it to the chart's "
+                f"value worker."
+                f"{self.kind.value}, or name none"
             )
 
     def cel(self, value: str, depth: int = 0) -> str:

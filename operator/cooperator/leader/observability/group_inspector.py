@@ -82,14 +82,14 @@ def look(where: Where, timeout_s: float = 10) -> Snapshot:
             after = _describe(where, deadline)
         if time.monotonic() > deadline:
             raise NotSeen(
-                f"group {where.group_id!r} is in mid-round ({after.state}): what its members run is told "
-                "only between rounds; ask again in a moment"
+                f"group {where.group_id!r} is in mid-round ({after.state}): its members report what "
+                f"they run only between rounds: try again in a moment"
             )
         before = after
 
 
 def seen_refusal(settings: ServiceSettings, config: ConfigLog) -> str:
-    """Why ``config`` cannot be the config log of the group, as its members are seen from outside.
+    """Returns why ``config`` cannot be the config log of the group, as its members are seen from outside.
 
     Empty when it can, or when the group is not to be adopted. Raises LogUnavailable.
     """
@@ -101,7 +101,7 @@ def seen_refusal(settings: ServiceSettings, config: ConfigLog) -> str:
         )
     except GroupUnavailable as error:
         raise LogUnavailable(str(error)) from error
-    # The end is asked for later than the members: what they have read is in it.
+    # The end is asked for later than the members: it contains what they have read.
     read = read_to((member.client_id, member.metadata) for member in group.members)
     topic = settings.logs_config().topic_names.config
     return topic_refusal(settings.group_id, topic, config.end(_ADOPTION_MS), read)
@@ -137,7 +137,7 @@ def told(snapshot: Snapshot, status: Mapping[str, Any]) -> Snapshot:
     """Add what only the operator knows. ``status``: its leader's projection (``LeaderService``)."""
     inputs = status.get("inputs")
     if snapshot.led_by is not LedBy.OPERATOR or not status.get("leading") or not inputs:
-        note = "the operator does not lead now: what its host knows is not in the answer"
+        note = "the operator does not lead now: the facts of its host are not in the answer"
         return replace(snapshot, notes=(*snapshot.notes, note))
     facts = {name: value for name, value in inputs["facts"].items() if value is not None}
     view = replace(

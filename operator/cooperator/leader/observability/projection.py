@@ -12,13 +12,13 @@ from cooperator.model.status import HUNG, UNEXPECTED_MEMBER
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
 _SUSPICION: Final = (
-    "Members ended again and again soon after they were given it and others, so these start in turn: "
-    "it waits for its turn."
+    "Members ended repeatedly soon after this task and others were assigned to them; "
+    "these tasks now start one at a time, and this one waits for its turn."
 )
 _HUNG_SHOWN: Final = 5
 _QUARANTINE: Final = (
-    "Members ended again and again soon after they were given it, so it starts nowhere any more: "
-    "change its connector, or restart it."
+    "Members ended repeatedly soon after this task was assigned to them, so it is "
+    "quarantined: fix its connector, then restart it."
 )
 
 
@@ -128,7 +128,7 @@ def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str,
     yield "PlannedAsAsked", not warnings, "PlanWarning" if warnings else "PlannedAsAsked", warnings
     yield from stock.conditions(status)
     strangers = ", ".join(status.get("unexpected", ())[:_HUNG_SHOWN])
-    text = f"{strangers}: no such member is of this Worker, so it gets no tasks; end that process"
+    text = f"{strangers}: not a member of this Worker, so it gets no tasks: end that process"
     yield UNEXPECTED_MEMBER, bool(strangers), "Stranger" if strangers else "None", text if strangers else ""
     found = "; ".join(filter(None, (stock.hung_text(status), *status.get("hung_stops", ())[:_HUNG_SHOWN])))
     yield HUNG, bool(found), "MemberHangs" if found else "NoneHangs", found

@@ -113,7 +113,7 @@ def hung_text(status: Mapping[str, Any]) -> str:
     ]
     if not found:
         return ""
-    return f"in the midst of a start or a stop for longer than a rebalance time-out: {_named(found)}"
+    return f"starting or stopping for longer than the rebalance time-out: {_named(found)}"
 
 
 def _named(names: Iterable[str]) -> str:

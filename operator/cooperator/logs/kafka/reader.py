@@ -62,7 +62,7 @@ class _Topic:
     assigned: bool = False
     paused: bool = False
     doubts: int = 0
-    """How often it became doubtful whether the broker still answers."""
+    """Number of times that it became doubtful whether the broker still answers."""
     settled: int = 0
     asked: _Asked | None = None
     not_before: float = 0.0

@@ -39,7 +39,7 @@ _TRANSLATED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A cluster's address and the credentials for it: what clients must have in common to be shared.
+    """A cluster's address and the credentials for it: the settings that shared clients must have in common.
 
     Two are equal if all settings, and the contents of the files that these name, are equal. Only the servers
     are ever shown.

@@ -1,4 +1,4 @@
-"""What a shared reader delivers for one topic, and how far its follower has come."""
+"""The records that a shared reader delivers for one topic, and the progress of its follower."""
 
 import logging
 import threading

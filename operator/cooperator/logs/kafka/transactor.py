@@ -25,7 +25,7 @@ _POLL_S: Final = 0.1
 
 
 class _Open(Enum):
-    """What must be done about an earlier transaction before the next one."""
+    """The work that an earlier transaction still needs before the next one."""
 
     NOTHING = auto()
     COMMIT = auto()

@@ -1,6 +1,6 @@
 """The strategies that find a target, one per file, and the names by which a policy chooses them.
 
-What may live here: pure functions of a ``Problem``. Plug-ins (the entry points of the group
+Contents: pure functions of a ``Problem``. Plug-ins (the entry points of the group
 ``cooperator.assignors``) are found by the program and given to a
 leader's ``Workspace``, never by the planner.
 """

@@ -77,7 +77,7 @@ STATIC = {
         op forgets
         op joins offers=compatible
     """,
-    "who was replaced is fenced": """
+    "a replaced member is fenced": """
         op joins as=op
         op syncs
         new joins as=op
@@ -186,7 +186,7 @@ LEAVING = {
         c joins
         c syncs
     """,
-    "who is removed while its JoinGroup waits is told so": """
+    "a member removed while its JoinGroup waits gets an error": """
         a enters
         a syncs
         b enters
@@ -195,7 +195,7 @@ LEAVING = {
         a joins
         a syncs
     """,
-    "who is removed while its SyncGroup waits is told nothing": """
+    "a member removed while its SyncGroup waits gets no answer": """
         a enters
         a syncs
         b enters

@@ -44,7 +44,7 @@ ROUNDS = {
         b joins offers=default,sessioned
         a beats
     """,
-    "who joins while the leader assigns gets the round as it is, unless it has changed": """
+    "a member that joins while the leader assigns gets the round as it is, unless it has changed": """
         a enters
         a syncs
         b enters
@@ -95,7 +95,7 @@ ROUNDS = {
         b enters
         a beats
     """,
-    "who is not assigned anything gets nothing, and assignments for others are ignored": """
+    "members without an assignment get nothing, and assignments for others are ignored": """
         a enters
         a syncs
         b enters

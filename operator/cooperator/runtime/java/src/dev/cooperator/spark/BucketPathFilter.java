@@ -14,7 +14,7 @@ import org.apache.hadoop.fs.PathFilter;
  *
  * <p>Spark applies {@code mapreduce.input.pathFilter.class} to the files that it lists, and hands the
  * reader's options over as configuration, in lower case. Large listings run as Spark jobs, to which the
- * filter travels: hence Serializable. Twin in Python: {@code cooperator.connectors.files.bucket_of}.
+ * filter travels: hence Serializable. Python counterpart: {@code cooperator.connectors.files.bucket_of}.
  */
 public final class BucketPathFilter implements PathFilter, Configurable, Serializable {
   private static final long serialVersionUID = 1L;

@@ -12,8 +12,8 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Who holds a unit: a directory with one empty file for each attempt that claimed it, whose names sort as
- * the attempts' epochs do. The last name holds. Twin in Python, which also makes the claims:
+ * Holders of units: a directory with one empty file for each attempt that claimed it, whose names sort as
+ * the attempts' epochs do. The last name holds. The Python counterpart also makes the claims:
  * {@code cooperator.connectors.fence}.
  */
 final class Fence {

@@ -17,9 +17,9 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  * unless the unit is still held by the attempt that the session's configuration names (see {@link Fence}),
  * and opens the log of no sink that belongs to another checkpoint (see {@link OutputOwner}).
  *
- * <p>The look at the fence comes after everything is written and right before the file appears. Who is
- * frozen in between is refused all the same: Spark never replaces an entry of its logs, and what an entry
- * says of a batch is fixed by the one before it.
+ * <p>The look at the fence comes after everything is written and right before the file appears. An attempt
+ * that is frozen in between is refused all the same: Spark never replaces an entry of its logs, and an
+ * entry's contents are fixed by the entry before it.
  */
 public final class FencedCheckpointFileManager implements CheckpointFileManager {
   private final CheckpointFileManager files;
@@ -31,7 +31,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     OutputOwner.check(path, files, configuration);
   }
 
-  /** What Spark chooses where no class is configured; on S3 one that the store itself makes atomic. */
+  /** Spark's choice where no class is configured; on S3 one that the store itself makes atomic. */
   private static CheckpointFileManager spark(Path path, Configuration configuration) throws Exception {
     if ("s3a".equals(path.toUri().getScheme())) {
       return new S3CheckpointFiles(path, configuration);

@@ -284,7 +284,7 @@ public final class KafkaTransactions {
     }
   }
 
-  /** What the first attempt has written is unknown, until the caller recovers. */
+  /** The output of the first attempt is unknown, until the caller recovers. */
   private static final class Repeated extends RetriableException {
     private static final long serialVersionUID = 1L;
 

@@ -18,10 +18,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink;
 
 /**
- * Which checkpoint a directory of Spark's file sink belongs to. The sink skips every batch whose number its
+ * The checkpoint to which a directory of Spark's file sink belongs. The sink skips every batch whose number its
  * log ({@code _spark_metadata}) has already, whoever wrote it: rows of a second checkpoint would be lost.
  * So the log has a file {@code owner}, created once and never replaced, with the id of the query that the
- * first checkpoint is of; a sink of any other query does not open. Twin in Python, which tells the session
+ * first checkpoint is of; a sink of any other query does not open. The Python counterpart passes to the session
  * of a unit the id: {@code cooperator.connectors.output_owner}.
  */
 final class OutputOwner {
@@ -134,7 +134,7 @@ final class OutputOwner {
             + ", remove that file");
   }
 
-  /** Of several that try, on whatever machines, one creates the file; the others leave it as it is. */
+  /** If several try, on any machines, one creates the file; the others leave it as it is. */
   private void create(Path marker, byte[] content) throws IOException {
     FileSystem system = log.getFileSystem(configuration);
     String scheme = system.getUri().getScheme();

@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  * One KafkaConsumer that reads ranges exactly.
  *
  * <p>A range ends by the client's position, not by a count of records, since compaction and the markers of
- * transactions leave gaps. What a fetch returned beyond a range's end is kept for the next range, which usually
+ * transactions leave gaps. Records that a fetch returned beyond a range's end are kept for the next range, which usually
  * begins there; such a range needs no seek and no request. It is not thread-safe.
  */
 final class RangeConsumer {
@@ -35,7 +35,7 @@ final class RangeConsumer {
   private static final Duration CLOSE = Duration.ofSeconds(1);
   private static final long UNKNOWN = -1;
 
-  /** How many reads a partition stays assigned (paused, with its session at the broker) without ranges. */
+  /** Number of reads that a partition stays assigned (paused, with its session at the broker) without ranges. */
   private static final long KEPT = 16;
 
   private final KafkaConsumer<byte[], byte[]> client;

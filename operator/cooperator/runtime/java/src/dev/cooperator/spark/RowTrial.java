@@ -63,7 +63,7 @@ public final class RowTrial {
     return new ObjectMapper().writeValueAsString(found);
   }
 
-  /** What a query failed with: of the errors that led to it the first one that has an SQLSTATE; or null. */
+  /** The error of a query: of the errors that led to it the first one that has an SQLSTATE; or null. */
   private static Map<String, Object> told(Throwable error) {
     Map<String, Object> found = null;
     for (Throwable cause = error; cause != null; cause = cause.getCause()) {
@@ -78,7 +78,7 @@ public final class RowTrial {
     return found;
   }
 
-  /** Of Java's class that one of Spark's specialises (NumberFormatException), where there is one. */
+  /** The Java class that a class of Spark specialises (NumberFormatException), where there is one. */
   private static String name(Class<?> kind) {
     Class<?> parent = kind.getSuperclass();
     boolean special = parent.getName().startsWith("java.") && parent != Exception.class;
@@ -191,7 +191,7 @@ public final class RowTrial {
     }
   }
 
-  /** Which groups a task evaluates. */
+  /** The groups that a task evaluates. */
   private static final class Ranges extends NarrowDependency<InternalRow> {
     private final int from;
     private final int until;

@@ -18,7 +18,7 @@ import software.amazon.awssdk.services.s3.model.PutObjectRequest;
 import software.amazon.awssdk.services.s3.model.S3Exception;
 
 /**
- * Checkpoints on a store that speaks S3. What must not be replaced is written by one conditional request
+ * Checkpoints on a store that speaks S3. Entries that must not be replaced are written by one conditional request
  * ({@code If-None-Match: *}): the store decides which of two writers was first. S3A itself looks before it
  * writes, and renames by copying, so that two writers could both succeed.
  */

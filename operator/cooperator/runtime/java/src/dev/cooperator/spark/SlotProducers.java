@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
 final class SlotProducers {
   private static final Logger LOG = LoggerFactory.getLogger(SlotProducers.class);
 
-  /** Of a transaction that is still open when its producer is closed: time to abort it. */
+  /** Time to abort a transaction that is still open when its producer is closed. */
   private static final Duration ABORT = Duration.ofSeconds(2);
 
   /** Defaults that the user's settings override. */

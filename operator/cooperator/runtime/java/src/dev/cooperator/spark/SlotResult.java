@@ -13,7 +13,7 @@ import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TransactionAbortedException;
 import org.apache.kafka.common.errors.UnknownProducerIdException;
 
-/** What was done, or why it failed: an answer to Python, which decides what follows. */
+/** The work that was done, or the failure: an answer to Python, which decides what follows. */
 record SlotResult(long rows, long[] counts, String kind, String error) implements Serializable {
   /** The broker knows the producer or its transaction no longer; another initialisation helps. */
   private static final List<Class<? extends KafkaException>> LOST =

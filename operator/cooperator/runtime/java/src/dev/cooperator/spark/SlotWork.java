@@ -8,7 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.TaskContext;
 
 /**
- * What one Spark task of a batch reads and commits: the ranges of its slot, with a position record each.
+ * The part of a batch that one Spark task reads and commits: the ranges of its slot, with a position record each.
  *
  * <p>The reader and the writer of a Spark task share this object. The writer commits the positions only after
  * the reader of the same task has read all ranges to their ends, so a plan that drops records (LIMIT) or moves
