@@ -5,11 +5,8 @@ clause where a sentence or clause begins. Questions may begin with them, as may 
 lists of things.
 """
 
-import ast
-import io
 import re
 import subprocess
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,33 +81,28 @@ def has_two_verbs(clause: str) -> bool:
 # --- texts -------------------------------------------------------------------------------------------------
 
 
+_LITERAL = r"""[a-zA-Z]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
+PYTHON = re.compile(
+    r"(?P<comments>#.*(?:\n *#.*)*)"
+    r'|[a-zA-Z]{0,2}"""(?P<long>(?:[^\\]|\\[\s\S])*?)"""'
+    rf"|(?P<short>{_LITERAL}(?:\s+{_LITERAL})*)"
+)
+"""Comments in one block, docstrings and other long texts, and literals that follow each other."""
+
+
 def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
-    """Docstrings, other texts with a space, comments; and (line, "def name") of each test."""
-    tree = ast.parse(source)
-    parts: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            parts.update(id(value) for value in node.values)
-            words = (str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values)
-            yield node.lineno, "".join(words)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in parts:
-            continue
-        if " " in node.value and node.value[0] not in " ,":
-            yield node.lineno, node.value
-    block: list[str] = []
-    begin = last = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT:
-            continue
-        row, text = token.start[0], token.string.lstrip("#: ")
-        if block and row == last + 1 and token.line.lstrip().startswith("#"):
-            block.append(text)
-        else:
-            yield begin, " ".join(block)
-            block, begin = [text], row
-        last = row
-    yield begin, " ".join(block)
+    """Docstrings, other texts with a space, and comments. (``ast`` takes ten times as long.)"""
+    for found in PYTHON.finditer(source):
+        line = source.count("\n", 0, found.start()) + 1
+        if found["comments"]:
+            yield line, re.sub(r"^ *#+[:!]? ?", "", found["comments"], flags=re.MULTILINE)
+        elif found["long"]:
+            yield line, found["long"]
+        elif found["short"] and " " in found["short"]:
+            text = re.sub(r"""["']\s+[a-zA-Z]{0,2}["']""", "", found["short"])
+            text = re.sub(r"""^[a-zA-Z]{0,2}["']|["']$""", "", text)
+            if text and text[0] not in " ,":
+                yield line, re.sub(r"\{[^{}]*\}", "{}", text.replace("\\n", "\n"))
 
 
 def texts_of_page(page: str) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-""" "What if" questions by example: who releases, who starts, what waits, and what is refused."""
+"""Questions of the kind "what if", by example: who releases, who starts, what waits, and what is refused."""
 
 import copy
 from collections.abc import Sequence

@@ -48,7 +48,7 @@ STATIC = {
         a joins
         s syncs
         s forgets
-        s/2 joins          # who waits under the old id is fenced
+        s/2 joins          # the member that waits under the old id is fenced
         a syncs
         a joins
         a syncs
