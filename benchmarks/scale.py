@@ -68,7 +68,7 @@ class Bench:
         log = Path(place.directory) / "operator.log"
         command = [
             *(sys.executable, "-c", OPERATOR, str(self.beats), "operator"),
-            *("--namespace", place.namespace, "--lease-namespace", place.namespace),
+            *("--namespace", place.namespace, "--leader-election-lease-namespace", place.namespace),
             *("--cluster", "bench", "--image", "none", "--bootstrap-servers", place.bootstrap_servers),
             *("--listen", "127.0.0.1", "--advertised-host", "127.0.0.1", "--health-port", "0"),
         ]

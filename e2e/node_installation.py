@@ -78,7 +78,7 @@ class NodeNamespace(Namespace):
             "bootstrapServers": self.bootstrap_servers,
             "clusterName": f"tests-{self.namespace}",
             "namespaces": [self.namespace],
-            "leaseSeconds": 5,
+            "leaderElection": {"leaseDurationMs": 5_000},
             "nodeSelector": {"kubernetes.io/hostname": self.nodes.nodes[0].name},
             "podSecurityContext": {"runAsUser": 1_000_650_000},
         }

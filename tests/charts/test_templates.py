@@ -87,23 +87,33 @@ def understood(arguments: list[str]) -> Mapping[str, Any]:
     return dict(known.make_context(arguments[0], arguments[1:]).params)
 
 
-@pytest.mark.parametrize("values", [*MODES.values(), EVERYTHING, {"clusterName": "here", "leaseSeconds": 30}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        *MODES.values(),
+        EVERYTHING,
+        {"clusterName": "here", "leaderElection": {"leaseDurationMs": 600_000}},
+    ],
+)
 def test_the_program_accepts_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
     told = understood(release.operator_container(values)["args"])
     served = [] if values.get("clusterWide") else values.get("namespaces", ["home"])
     assert list(told["namespace"]) == served
     assert told["nodes"] is values.get("clusterRights", True)
-    assert told["lease_seconds"] == values.get("leaseSeconds", 15)
+    lease = values.get("leaderElection", {"leaseDurationMs": 15_000})
+    assert told["leader_election_lease_duration_ms"] == lease["leaseDurationMs"]
     assert told["cluster"] == values.get("clusterName", "")
     assert told["bootstrap_servers"] == values.get("bootstrapServers", "")
-    assert told["lease_name"] == "cooperator"
+    assert told["leader_election_lease_name"] == "cooperator"
     assert told["health_port"] == 8080
 
 
 def test_more_arguments_come_last(release: Release) -> None:
-    arguments = release.operator_container({"extraArgs": ["--listen=::", "--lease-seconds=20"]})["args"]
+    arguments = release.operator_container(
+        {"extraArgs": ["--listen=::", "--leader-election-lease-duration-ms=20000"]}
+    )["args"]
     told = understood(arguments)
-    assert (told["listen"], told["lease_seconds"]) == ("::", 20)
+    assert (told["listen"], told["leader_election_lease_duration_ms"]) == ("::", 20_000)
     with pytest.raises(Exception, match="No such option"):
         understood([*arguments, "--no-such-thing"])
 

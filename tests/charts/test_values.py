@@ -23,7 +23,10 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "a number as text": ({"replicas": "two"}, "'/replicas': got string, want integer"),
     "too many": ({"replicas": 50}, "'/replicas': maximum: got 50, want 10"),
-    "a Lease that nobody can renew": ({"leaseSeconds": 1}, "'/leaseSeconds': minimum: got 1, want 3"),
+    "a Lease that nobody can renew": (
+        {"leaderElection": {"leaseDurationMs": 1000}},
+        "'/leaderElection/leaseDurationMs': minimum: got 1,000, want 3,000",
+    ),
     "a switch as text": (
         {"networkPolicy": {"enabled": "yes"}},
         "'/networkPolicy/enabled': got string, want boolean",

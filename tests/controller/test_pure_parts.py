@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cooperator.controller.api.client import SECRETS
 from cooperator.controller.api.client import ApiError as ClientError
-from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take
+from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take, spec_of
 from cooperator.controller.manifests.children import references
 from cooperator.controller.manifests.pods import Defaults, image, overlay, pod_manifest, revision, template
 from cooperator.controller.publish import _is_gone
@@ -193,6 +195,15 @@ def test_a_lease_is_taken_when_it_has_stood_still_for_its_duration_as_we_saw_it(
     assert not taken, "it was renewed"
     assert may_take(terms, lease(""), seen, 4_001)[0]
     assert may_take(terms, lease("me"), seen, 4_001)[0]
+
+
+@given(st.integers(3_000, 600_000))
+def test_no_candidate_takes_the_lease_before_its_duration_is_over(duration_ms: int) -> None:
+    terms = OperatorLeaseTerms("n", "l", "holder", duration_ms)
+    record = {"spec": spec_of(terms, {})}
+    candidate = OperatorLeaseTerms("n", "l", "me", 3_000)
+    _, seen = may_take(candidate, record, None, 0)
+    assert not may_take(candidate, record, seen, duration_ms - 1)[0]
 
 
 # --- the store ---

@@ -239,11 +239,12 @@ class Installation(Namespace):
             child = subprocess.Popen(
                 [
                     *(*program, "operator"),
-                    *("--namespace", self.namespace, "--lease-namespace", home),
+                    *("--namespace", self.namespace, "--leader-election-lease-namespace", home),
                     *("--cluster", f"tests-{self.namespace}", "--image", image),
                     *("--bootstrap-servers", self.bootstrap_servers),
                     *("--listen", host, "--advertised-host", host),
-                    *("--lease-seconds", str(lease_s), "--lease-name", f"cooperator-{self.namespace}"),
+                    *("--leader-election-lease-duration-ms", str(lease_s * 1000)),
+                    *("--leader-election-lease-name", f"cooperator-{self.namespace}"),
                     *("--health-port", str(port)),
                     *(("--rest",) if rest else ()),
                     *more,

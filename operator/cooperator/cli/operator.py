@@ -45,13 +45,20 @@ def operator(
     identity: Annotated[
         str, typer.Option(help="Identity of this process in the Lease.", envvar="POD_NAME")
     ] = "",
-    lease_namespace: Annotated[
+    leader_election_lease_namespace: Annotated[
         str, typer.Option(help="Namespace of the Lease.", envvar="POD_NAMESPACE")
     ] = "default",
-    lease_name: Annotated[str, typer.Option(help="Name of the Lease; one for each operator.")] = "cooperator",
-    lease_seconds: Annotated[
-        int, typer.Option(help="Time after which another process may take the Lease.", min=3, max=600)
-    ] = 15,
+    leader_election_lease_name: Annotated[
+        str, typer.Option(help="Name of the Lease; one for each operator.")
+    ] = "cooperator",
+    leader_election_lease_duration_ms: Annotated[
+        int,
+        typer.Option(
+            help="Time without a renewal after which another operator may take the Lease.",
+            min=3_000,
+            max=600_000,
+        ),
+    ] = 15_000,
     health_port: Annotated[int, typer.Option(help="Port of /healthz and /metrics; 0: none.")] = 8080,
     rest: Annotated[
         bool,
@@ -106,9 +113,9 @@ def operator(
         nodes=nodes,
         host=listen,
         advertised_host=advertised_host or socket.gethostbyname(host),
-        lease_namespace=lease_namespace,
-        lease_name=lease_name,
-        lease_ms=lease_seconds * 1000,
+        lease_namespace=leader_election_lease_namespace,
+        lease_name=leader_election_lease_name,
+        lease_duration_ms=leader_election_lease_duration_ms,
         health_port=health_port,
         rest=rest,
         allowance=Allowance(

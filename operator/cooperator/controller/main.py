@@ -237,7 +237,7 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
         ending.set()
 
     terms = OperatorLeaseTerms(
-        options.lease_namespace, options.lease_name, options.identity, options.lease_ms
+        options.lease_namespace, options.lease_name, options.identity, options.lease_duration_ms
     )
     keeper = OperatorLeaseKeeper(api, terms, on_lost)
     log.info("waiting for the Lease %s/%s", terms.namespace, terms.name)

@@ -23,7 +23,7 @@ class OperatorOptions:
     advertised_host: str = ""
     lease_namespace: str = "default"
     lease_name: str = "cooperator"
-    lease_ms: int = 15_000
+    lease_duration_ms: int = 15_000
     health_port: int = 8080
     rest: bool = False
     allowance: Allowance = field(default_factory=Allowance)

@@ -5,6 +5,7 @@ record's time of day, and the holder gives up before any candidate can take the 
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -60,6 +61,20 @@ def may_take(
     return now_ms - seen.since_ms >= duration_ms, seen
 
 
+def spec_of(terms: OperatorLeaseTerms, lease: dict[str, Any]) -> dict[str, Any]:
+    """Returns the spec with which the holder renews ``lease``."""
+    now = datetime.now(UTC).strftime(_TIME)
+    spec = lease.get("spec") or {}
+    return {
+        "holderIdentity": terms.identity,
+        # Whole seconds, rounded up: no other operator may take the Lease before its duration is over.
+        "leaseDurationSeconds": math.ceil(terms.duration_ms / 1000),
+        "acquireTime": spec.get("acquireTime") or now,
+        "renewTime": now,
+        "leaseTransitions": int(spec.get("leaseTransitions") or 0),
+    }
+
+
 class OperatorLeaseKeeper:
     """``acquire`` blocks until this process holds the Lease, then renews it until ``release`` or
     ``on_lost``."""
@@ -102,7 +117,11 @@ class OperatorLeaseKeeper:
         try:
             lease = self._api.get(LEASES, self._terms.namespace, self._terms.name)
             if lease["spec"].get("holderIdentity") == self._terms.identity:
-                lease["spec"] = {**self._spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
+                lease["spec"] = {
+                    **spec_of(self._terms, lease),
+                    "holderIdentity": "",
+                    "leaseDurationSeconds": 1,
+                }
                 self._api.replace(LEASES, lease)
         except Exception as error:
             log.warning("lease: %s", error)
@@ -119,29 +138,18 @@ class OperatorLeaseKeeper:
                 "kind": "Lease",
                 "metadata": {"name": terms.name, "namespace": terms.namespace},
             }
-            self._api.create(LEASES, {**manifest, "spec": self._spec(manifest)})
+            self._api.create(LEASES, {**manifest, "spec": spec_of(self._terms, manifest)})
             return seen, True
         takeable, seen = may_take(terms, lease, seen, now_ms)
         if not takeable:
             return seen, False
         spec = lease.get("spec") or {}
-        lease["spec"] = self._spec(lease)
+        lease["spec"] = spec_of(self._terms, lease)
         if spec.get("holderIdentity") != terms.identity:
             lease["spec"]["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         # The server refuses this if another candidate was first.
         self._api.replace(LEASES, lease)
         return seen, True
-
-    def _spec(self, lease: dict[str, Any]) -> dict[str, Any]:
-        now = datetime.now(UTC).strftime(_TIME)
-        spec = lease.get("spec") or {}
-        return {
-            "holderIdentity": self._terms.identity,
-            "leaseDurationSeconds": max(1, self._terms.duration_ms // 1000),
-            "acquireTime": spec.get("acquireTime") or now,
-            "renewTime": now,
-            "leaseTransitions": int(spec.get("leaseTransitions") or 0),
-        }
 
     def _renew(self) -> None:
         terms = self._terms
@@ -151,7 +159,7 @@ class OperatorLeaseKeeper:
                 lease = self._api.get(LEASES, terms.namespace, terms.name)
                 if (lease.get("spec") or {}).get("holderIdentity") != terms.identity:
                     break
-                lease["spec"] = self._spec(lease)
+                lease["spec"] = spec_of(self._terms, lease)
                 self._api.replace(LEASES, lease)
                 self._renewed_ms = sent_ms
             except Exception as error:
