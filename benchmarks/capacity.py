@@ -81,7 +81,7 @@ class Member:
     """This process and its JVM, as one member runs them."""
 
     def __init__(self, broker: str, root: Path, heap_mb: int, trigger_ms: int, partitions: int) -> None:
-        self.told = BatchCounter()
+        self.options = BatchCounter()
         self._root, self._trigger_ms, self._partitions = root, trigger_ms, partitions
         settings = RuntimeSettings(
             member="bench-0",
@@ -91,7 +91,7 @@ class Member:
             bootstrap_servers=broker,
             heap_mb=heap_mb,
         )
-        self._runtime = SparkRuntime(settings, self.told)
+        self._runtime = SparkRuntime(settings, self.options)
         session = self._runtime.session(threading.Event())
         self._jvm: Any = session.sparkContext._jvm
         gateway: Any = session.sparkContext._gateway
@@ -106,9 +106,9 @@ class Member:
         for number in range(self.tasks, tasks):
             self._runtime.start(TaskSpec(TaskId("bench", number), self._config(number)), 1)
         self.tasks = tasks
-        while not all(self.told.batches.get(TaskId("bench", n), 0) for n in range(tasks)):
-            if self.told.traces:
-                raise SystemExit(next(iter(self.told.traces.values())))
+        while not all(self.options.batches.get(TaskId("bench", n), 0) for n in range(tasks)):
+            if self.options.traces:
+                raise SystemExit(next(iter(self.options.traces.values())))
             time.sleep(0.2)
         return time.monotonic() - began
 
@@ -149,14 +149,14 @@ def measured(member: Member, tasks: int, seconds: float, trigger_ms: int) -> Ste
     """Measure one step, loaded before idle, so that the JVM's remaining compilation happens in between."""
     start_s = member.grow(tasks)
     settle(member, trigger_ms)
-    batches = member.told.total()
+    batches = member.options.total()
     before_s, began = member.used_s(), time.monotonic()
     while time.monotonic() < began + seconds:
         member.load()
         time.sleep(trigger_ms / 1000)
     settle(member, trigger_ms)
     loaded_s, used_s = time.monotonic() - began, member.used_s() - before_s
-    done = member.told.total() - batches
+    done = member.options.total() - batches
     before_s, began = member.used_s(), time.monotonic()
     time.sleep(seconds)
     idle_cores = (member.used_s() - before_s) / (time.monotonic() - began)
@@ -169,11 +169,11 @@ def measured(member: Member, tasks: int, seconds: float, trigger_ms: int) -> Ste
 
 def settle(member: Member, trigger_ms: int) -> None:
     """Wait until no task is behind and none has done a batch for a while."""
-    seen, since = member.told.total(), time.monotonic()
-    while any(member.told.lags.values()) or time.monotonic() < since + max(8.0, 3 * trigger_ms / 1000):
+    seen, since = member.options.total(), time.monotonic()
+    while any(member.options.lags.values()) or time.monotonic() < since + max(8.0, 3 * trigger_ms / 1000):
         time.sleep(0.5)
-        if member.told.total() != seen:
-            seen, since = member.told.total(), time.monotonic()
+        if member.options.total() != seen:
+            seen, since = member.options.total(), time.monotonic()
 
 
 def conclusions(steps: Sequence[Step], base: Step, trigger_ms: int) -> Iterator[str]:
@@ -203,12 +203,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="how long each phase is measured")
     parser.add_argument("--trigger-ms", type=int, default=1_000, help="trigger.interval.ms of the tasks")
     parser.add_argument("--heap-mb", type=int, default=1_024, help="spec.spark.heapMb")
-    told = parser.parse_args(arguments)
-    numbers = [int(number) for number in told.steps.split(",")]
+    options = parser.parse_args(arguments)
+    numbers = [int(number) for number in options.steps.split(",")]
     say = sys.stdout.write
     say(
-        f"{os.cpu_count()} processors, {psutil.virtual_memory().total // 2**30} GiB, heap {told.heap_mb} MB, "
-        f"a batch every {told.trigger_ms} ms; load of the machine before: {os.getloadavg()[0]:.1f}\n"
+        f"{os.cpu_count()} processors, {psutil.virtual_memory().total // 2**30} GiB, heap "
+        f"{options.heap_mb} MB, "
+        f"a batch every {options.trigger_ms} ms; load of the machine before: {os.getloadavg()[0]:.1f}\n"
     )
     with tempfile.TemporaryDirectory(prefix="cooperator-capacity-") as scratch:
         root = Path(scratch)
@@ -216,15 +217,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         broker.start()
         try:
             ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, "bench", max(numbers), -1)
-            member = Member(broker.bootstrap_servers, root, told.heap_mb, told.trigger_ms, max(numbers))
+            member = Member(broker.bootstrap_servers, root, options.heap_mb, options.trigger_ms, max(numbers))
             resident_mb, live_mb, threads = member.memory_mb()
             base = Step(0, 0, resident_mb, live_mb, threads, 0, 0, 0)
             steps = []
             for tasks in numbers:
-                steps.append(measured(member, tasks, told.seconds, told.trigger_ms))
+                steps.append(measured(member, tasks, options.seconds, options.trigger_ms))
                 say(json.dumps(asdict(steps[-1])) + "\n")
                 sys.stdout.flush()
-            say("".join(f"{line}\n" for line in conclusions(steps, base, told.trigger_ms)))
+            say("".join(f"{line}\n" for line in conclusions(steps, base, options.trigger_ms)))
             member.close()
         finally:
             broker.kill()

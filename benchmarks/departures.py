@@ -49,11 +49,11 @@ def one_death(installation: Installation, victim: str, tasks: tuple[str, ...]) -
     installation.kubelet.reported.clear()
     killed = time.time()
     installation.kubelet.crash(victim)
-    told = installation.eventually(
+    noticed = installation.eventually(
         lambda: next((at for pod, at in installation.kubelet.reported if pod == victim), 0.0)
     )
     # The log has milliseconds, the event's time is finer.
-    evicted = installation.eventually(lambda: logged(log, "evicting ", told - 0.001))
+    evicted = installation.eventually(lambda: logged(log, "evicting ", noticed - 0.001))
     planned = installation.eventually(lambda: logged(log, r"generation \d+: [1-9]\d* assigned", evicted))
 
     def running() -> float:
@@ -62,7 +62,7 @@ def one_death(installation: Installation, victim: str, tasks: tuple[str, ...]) -
         return max(new.values()) / 1000 if new.keys() == lost else 0.0
 
     ran = installation.eventually(running)
-    times = [killed, told, evicted, planned, ran]
+    times = [killed, noticed, evicted, planned, ran]
     return [(later - earlier) * 1000 for earlier, later in itertools.pairwise(times)]
 
 

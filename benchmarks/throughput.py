@@ -139,7 +139,7 @@ def run(scenario: str, options: argparse.Namespace, around: Surroundings) -> dic
 
     Results are written after each turn.
     """
-    told: dict[str, Any] = {
+    written: dict[str, Any] = {
         "scenario": scenario,
         "command": f"python -m benchmarks.throughput {shlex.join(sys.argv[1:])}",
         "started": _now(),
@@ -152,9 +152,9 @@ def run(scenario: str, options: argparse.Namespace, around: Surroundings) -> dic
         for repetition in range(options.repetitions):
             begin = repetition % len(turns) if turns else 0
             for turn in (*turns[begin:], *turns[:begin]):
-                told["turns"].append(_played(turn, repetition, around))
-                file.write_text(json.dumps(told, indent=1) + "\n")
-    return told
+                written["turns"].append(_played(turn, repetition, around))
+                file.write_text(json.dumps(written, indent=1) + "\n")
+    return written
 
 
 def _played(turn: Turn, repetition: int, around: Surroundings) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def write_page(options: argparse.Namespace) -> int:
     if not runs:
         sys.stderr.write(f"{options.results} has no figures: run a scenario first\n")
         return 1
-    busy = disturbed(turn for told in runs.values() for turn in told["turns"])
+    busy = disturbed(turn for written in runs.values() for turn in written["turns"])
     if busy and not options.although_busy:
         sys.stderr.write(
             f"during {len(busy)} turns others were at work on the machine: repeat these scenarios, or use "

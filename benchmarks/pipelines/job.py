@@ -61,8 +61,8 @@ class Job:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        told = json.loads(path.read_text())
-        return cls(**{**told, "directory": Path(told["directory"])})
+        settings = json.loads(path.read_text())
+        return cls(**{**settings, "directory": Path(settings["directory"])})
 
 
 class Running(Protocol):

@@ -93,10 +93,10 @@ class _Worker(Processes):
     def check(self) -> None:
         super().check()
         try:
-            told = self._ask("connectors?expand=status")
+            statuses = self._ask("connectors?expand=status")
         except OSError:
             return  # It starts, or rebalances; that it ended is seen above.
-        for name, about in told.items():
+        for name, about in statuses.items():
             status = about["status"]
             for item in (status["connector"], *status["tasks"]):
                 if item["state"] == "FAILED":

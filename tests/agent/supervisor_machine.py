@@ -36,7 +36,7 @@ class Runtime:
     asked_to_stop: set[TaskId] = field(default_factory=set)
     ended: dict[TaskId, int] = field(default_factory=dict)
     telling: list[ev.Event] = field(default_factory=list)
-    told: list[ev.Event] = field(default_factory=list)
+    announced: list[ev.Event] = field(default_factory=list)
 
     def start(self, task: TaskId, attempt: int, config: Mapping[str, str]) -> None:
         assert task not in self.runs, f"{task} would run twice"

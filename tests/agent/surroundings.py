@@ -147,7 +147,7 @@ class LocalMember:
             group_id="lake",
             bootstrap_servers="memory:1",
             identity="lake-0",
-            incarnation="life-1",
+            incarnation="incarnation-1",
             state_dir=self.directory / "state",
             checkpoints=self.directory / "checkpoints",
             runtime=RuntimeKind.INLINE,

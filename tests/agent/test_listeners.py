@@ -26,7 +26,14 @@ from cooperator.wire import (
 
 A0, A1 = TaskId("a", 0), TaskId("a", 1)
 OPTIONS = WorkerOptions(
-    "lake", "localhost:9092", "lake-0", "life-1", Path("state"), Path("checkpoints"), zone="z", capacity=2.0
+    "lake",
+    "localhost:9092",
+    "lake-0",
+    "incarnation-1",
+    Path("state"),
+    Path("checkpoints"),
+    zone="z",
+    capacity=2.0,
 )
 
 
@@ -34,20 +41,20 @@ class RecordingLeader:
     """A leader that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.calls: list[Any] = []
 
     def plan(self, round_: Round) -> "Future[Any]":
-        self.told.append("plan")
+        self.calls.append("plan")
         return Future()
 
     def joined(self, joined: Joined) -> None:
-        self.told.append("joined")
+        self.calls.append("joined")
 
     def round_void(self, generation: int) -> None:
-        self.told.append("void")
+        self.calls.append("void")
 
     def lost(self, reason: str) -> None:
-        self.told.append(reason)
+        self.calls.append(reason)
 
 
 class ListenerHarness:
@@ -80,7 +87,7 @@ class ListenerHarness:
         )
         self.listener.contact(self.now_ms / 1000)
         encoded = encode_assignment(assignment, Protocol.SESSIONED) if data is None else data
-        self.listener.joined(Joined(generation, "lake-0-life-1-uuid", "sessioned", encoded))
+        self.listener.joined(Joined(generation, "lake-0-incarnation-1-uuid", "sessioned", encoded))
 
     def hear(self) -> list[ev.Event]:
         """The agent's thread handles all queued events."""
@@ -112,7 +119,7 @@ def test_a_join_carries_the_members_identity_and_state(hearing: ListenerHarness)
         assert (metadata.url, metadata.config_offset, metadata.allocation) == ("http://me/", 4, None)
         agent = metadata.agent
         assert agent is not None
-        assert (agent.role, agent.identity, agent.incarnation) == (Role.WORKER, "lake-0", "life-1")
+        assert (agent.role, agent.identity, agent.incarnation) == (Role.WORKER, "lake-0", "incarnation-1")
         assert (agent.zone, agent.capacity, agent.applied, agent.draining) == ("z", 2.0, None, False)
 
 
@@ -124,7 +131,7 @@ def test_an_assignment_names_the_report_that_it_answers(hearing: ListenerHarness
     assert isinstance(assignment, ev.AssignmentReceived)
     assert (assignment.epoch, assignment.lease_ms, assignment.assigned) == (Epoch(7, 3), 20_000, (A0,))
     assert (assignment.leader_url, assignment.config_offset, assignment.leads) == ("http://leader/", 4, False)
-    assert assignment.member_id == "lake-0-life-1-uuid"
+    assert assignment.member_id == "lake-0-incarnation-1-uuid"
     metadata = decode_metadata(hearing.listener.protocols()[0][1])
     assert metadata.allocation is not None
     assert metadata.allocation.assigned == (A0,)
@@ -196,8 +203,8 @@ def test_the_member_that_plans_a_round_leads_until_another_does(hearing: Listene
     lead = RecordingLeader()
     hearing.listener.lead = lead  # type: ignore[assignment]
     hearing.listener.protocols()
-    hearing.listener.plan(Round(1, "sessioned", "lake-0-life-1-uuid", ()))
-    hearing.answer(1, [A0], leader="lake-0-life-1-uuid")
+    hearing.listener.plan(Round(1, "sessioned", "lake-0-incarnation-1-uuid", ()))
+    hearing.answer(1, [A0], leader="lake-0-incarnation-1-uuid")
     [_, assignment] = hearing.hear()
     assert isinstance(assignment, ev.AssignmentReceived)
     assert assignment.leads
@@ -205,7 +212,7 @@ def test_the_member_that_plans_a_round_leads_until_another_does(hearing: Listene
     hearing.listener.protocols()
     hearing.answer(3, leader="operator")
     hearing.answer(3, leader="operator")
-    assert lead.told == ["plan", "joined", "void", "another member leads"]
+    assert lead.calls == ["plan", "joined", "void", "another member leads"]
 
 
 def test_a_member_that_is_dropped_no_longer_leads_and_runs_on(hearing: ListenerHarness) -> None:
@@ -213,15 +220,15 @@ def test_a_member_that_is_dropped_no_longer_leads_and_runs_on(hearing: ListenerH
     hearing.listener.lead = lead  # type: ignore[assignment]
     hearing.listener.protocols()
     hearing.answer(1, [A0])
-    hearing.listener.plan(Round(2, "sessioned", "lake-0-life-1-uuid", ()))
+    hearing.listener.plan(Round(2, "sessioned", "lake-0-incarnation-1-uuid", ()))
     hearing.listener.dropped("evicted")
     hearing.hear()
-    assert lead.told == ["plan", "evicted"]
+    assert lead.calls == ["plan", "evicted"]
     assert hearing.owned() == (A0,)
 
 
 def test_a_member_that_cannot_lead_says_so(hearing: ListenerHarness) -> None:
-    plan = hearing.listener.plan(Round(1, "sessioned", "lake-0-life-1-uuid", ()))
+    plan = hearing.listener.plan(Round(1, "sessioned", "lake-0-incarnation-1-uuid", ()))
     with pytest.raises(RuntimeError, match="cannot lead"):
         plan.result(0)
     assert hearing.listener.may_take_lead([]) is not True

@@ -247,8 +247,8 @@ def test_its_endpoint_serves_identity_and_state(member: LocalMember) -> None:
     tasks = {task["task"]: task for task in get(f"{url}tasks")}
     assert tasks["a-0"]["phase"] == "RUNNING"
     assert tasks["a-0"]["epoch"] == "1.1"
-    told = [line["what"] for line in get(f"{url}tasks/a/0/story")]
-    assert "assigned by 1.1" in told
+    lines = [line["what"] for line in get(f"{url}tasks/a/0/story")]
+    assert "assigned by 1.1" in lines
     assert get(f"{url}tasks/a/instance/story")
     for route in ("connectors/a/tasks", "lease"):
         assert post(url + route) == 409, "the member does not lead"

@@ -62,8 +62,8 @@ def test_metrics_of_the_runtime_are_kept_and_exported() -> None:
     tally.progress(A0, 1, '{"rows_in": 7, "lag": 3}')
     assert tally.of(A0)["lag"] == 3
     tally.failed(A0, 1, "no disk")
-    told = tally.of(A0)
-    assert (told["rows_in"], told["starts"], told["failures"]) == (7, 1, 1)
+    figures = tally.of(A0)
+    assert (figures["rows_in"], figures["starts"], figures["failures"]) == (7, 1, 1)
     assert heard.of(A0) == [("started", 1), ("failed", 1)]
     assert heard.progress_of(A0) == {"rows_in": 7, "lag": 3}
     tally.keep([A1])

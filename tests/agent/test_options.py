@@ -12,7 +12,7 @@ GOOD: dict[str, Any] = {
     "group_id": "lake",
     "bootstrap_servers": "localhost:9092",
     "identity": "lake-0",
-    "incarnation": "life-1",
+    "incarnation": "incarnation-1",
     "state_dir": Path("state"),
     "checkpoints": Path("checkpoints"),
 }
@@ -51,7 +51,7 @@ def test_options_reach_the_parts_that_use_them() -> None:
     )
     assert options.settings().revocation_timeout_ms == 7_000
     assert (options.settings().kill_after_ms, options.settings().drain_timeout_ms) == (3_000, 60_000)
-    assert options.group_config().client_id == "lake-0-life-1"
+    assert options.group_config().client_id == "lake-0-incarnation-1"
     assert options.group_config().session_timeout_ms == 9_500
     assert options.logs_config().topic_names.config == "lake-configs"
     assert (options.runtime_settings().member, options.runtime_settings().heap_mb) == ("lake-0", 512)

@@ -127,7 +127,7 @@ class RealMember:
         )
         self.endpoint.start()
         self.script.url = self.endpoint.url
-        me = AgentReport(Role.LEADER, "operator", "life-1")
+        me = AgentReport(Role.LEADER, "operator", "incarnation-1")
         self.leader = RecordingMember(
             broker.bootstrap_servers,
             group_id,
@@ -177,7 +177,7 @@ class RealMember:
 
     def member(self, identity: str, parts: Parts = _FOLLOWS) -> Agent:
         """Starts a member on threads of this process."""
-        options = self._options(identity, f"life-{len(self.threads)}")
+        options = self._options(identity, f"incarnation-{len(self.threads)}")
         watchdog = self.watchdogs[identity] = Watchdog()
         agent = self.members[identity] = Agent(options, watchdog, parts)
         agent.open()

@@ -96,13 +96,13 @@ class MemberInAnEnvironment(SupervisorMachine):
     def the_runtime_is_heard(self, data: st.DataObject) -> None:
         event = data.draw(st.sampled_from(self.runtime.telling))
         self.runtime.telling.remove(event)
-        self.runtime.told.append(event)
+        self.runtime.announced.append(event)
         self.tell(event)
 
-    @precondition(lambda self: self.runtime.told)
+    @precondition(lambda self: self.runtime.announced)
     @rule(data=st.data())
     def the_runtime_repeats_itself(self, data: st.DataObject) -> None:
-        event = data.draw(st.sampled_from(self.runtime.told))
+        event = data.draw(st.sampled_from(self.runtime.announced))
         if not isinstance(event, ev.Started | ev.Paused):
             self.tell(event)
 
@@ -366,9 +366,9 @@ class MemberInAnEnvironment(SupervisorMachine):
     def a_calm_second(self) -> None:
         for task in sorted(self.runtime.asked_to_stop):
             self.runtime.telling.append(ev.Stopped(task, self.runtime.end(task)))
-        told = self.runtime.telling
+        announced = self.runtime.telling
         self.runtime.telling = []
-        for event in [*told, *(ev.Started(*run) for run in self.runtime.runs.items())]:
+        for event in [*announced, *(ev.Started(*run) for run in self.runtime.runs.items())]:
             if not self.ended:
                 self.tell(event)
         if self.ended:

@@ -273,8 +273,8 @@ def test_a_story_tells_why(member):
     member.run(A0, A1)
     member.assignment(revoked=[A0])
     member.stopped(A0)
-    told = [(line.cause, line.what) for line in member.supervisor.story(A0)]
-    assert told[-5:] == [
+    lines = [(line.cause, line.what) for line in member.supervisor.story(A0)]
+    assert lines[-5:] == [
         ("AssignmentReceived#7", "assignment 1.2 taken"),
         ("AssignmentReceived#7", "revoked by 1.2"),
         ("AssignmentReceived#7", "stop attempt 1"),

@@ -62,7 +62,7 @@ def of_a_member() -> Labels:
     tally = Tally(_Silent())
     tally.started(task, 1)
     tally.progress(task, 1, '{"rows_in": 1, "rows_out": 1, "rows_per_s": 1, "lag": 1}')
-    desk = SimpleNamespace(
+    supervisor = SimpleNamespace(
         phases=lambda: {task: "RUNNING"}, report=lambda: SimpleNamespace(draining=False), leads=False
     )
-    return _of(MemberMetrics(desk, tally))  # type: ignore[arg-type]
+    return _of(MemberMetrics(supervisor, tally))  # type: ignore[arg-type]

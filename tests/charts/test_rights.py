@@ -125,20 +125,20 @@ def test_an_operator_serves_all_namespaces_or_some(release: Release) -> None:
 
 
 def test_the_chart_passes_the_allowed_names_to_the_operator(release: Release) -> None:
-    def told(**worker: Any) -> set[str]:
+    def arguments(**worker: Any) -> set[str]:
         [container] = release.operator_pod({"worker": worker})["spec"]["containers"]
         return {word for word in container["args"] if "worker-" in word and not word.startswith("--image")}
 
-    assert told() == set(), "nothing by default"
-    assert told(secrets=["login", "a/store"], serviceAccounts=["wide"]) == {
+    assert arguments() == set(), "nothing by default"
+    assert arguments(secrets=["login", "a/store"], serviceAccounts=["wide"]) == {
         "--worker-secret=login",
         "--worker-secret=a/store",
         "--worker-service-account=wide",
     }
-    assert told(template="Any") == {"--any-worker-template"}
+    assert arguments(template="Any") == {"--any-worker-template"}
     for wrong in ("../x", "a/b/c", "*", "A"):
         with pytest.raises(HelmFailed, match="'/worker/secrets/0'"):
-            told(secrets=[wrong])
+            arguments(secrets=[wrong])
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -96,24 +96,24 @@ def understood(arguments: list[str]) -> Mapping[str, Any]:
     ],
 )
 def test_the_program_accepts_its_arguments(release: Release, values: Mapping[str, Any]) -> None:
-    told = understood(release.operator_container(values)["args"])
+    options = understood(release.operator_container(values)["args"])
     served = [] if values.get("clusterWide") else values.get("namespaces", ["home"])
-    assert list(told["namespace"]) == served
-    assert told["nodes"] is values.get("clusterRights", True)
+    assert list(options["namespace"]) == served
+    assert options["nodes"] is values.get("clusterRights", True)
     lease = values.get("leaderElection", {"leaseDurationMs": 15_000})
-    assert told["leader_election_lease_duration_ms"] == lease["leaseDurationMs"]
-    assert told["cluster"] == values.get("clusterName", "")
-    assert told["bootstrap_servers"] == values.get("bootstrapServers", "")
-    assert told["leader_election_lease_name"] == "cooperator"
-    assert told["health_port"] == 8080
+    assert options["leader_election_lease_duration_ms"] == lease["leaseDurationMs"]
+    assert options["cluster"] == values.get("clusterName", "")
+    assert options["bootstrap_servers"] == values.get("bootstrapServers", "")
+    assert options["leader_election_lease_name"] == "cooperator"
+    assert options["health_port"] == 8080
 
 
 def test_more_arguments_come_last(release: Release) -> None:
     arguments = release.operator_container(
         {"extraArgs": ["--listen=::", "--leader-election-lease-duration-ms=20000"]}
     )["args"]
-    told = understood(arguments)
-    assert (told["listen"], told["leader_election_lease_duration_ms"]) == ("::", 20_000)
+    options = understood(arguments)
+    assert (options["listen"], options["leader_election_lease_duration_ms"]) == ("::", 20_000)
     with pytest.raises(Exception, match="No such option"):
         understood([*arguments, "--no-such-thing"])
 
@@ -140,7 +140,7 @@ def test_images_have_the_charts_version_by_default(release: Release) -> None:
 def test_settings_of_the_pod_reach_it(release: Release) -> None:
     taint = {"key": "dedicated", "operator": "Exists"}
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    told = {
+    options = {
         "nodeSelector": {"disk": "ssd"},
         "tolerations": [taint],
         "affinity": {"nodeAffinity": {}},
@@ -150,7 +150,7 @@ def test_settings_of_the_pod_reach_it(release: Release) -> None:
     }
     pod = release.operator_pod(
         {
-            **told,
+            **options,
             "podLabels": {"team": "lakes"},
             "podAnnotations": {"note": "1"},
             "extraEnv": [{"name": "TZ", "value": "UTC"}],
@@ -158,7 +158,7 @@ def test_settings_of_the_pod_reach_it(release: Release) -> None:
             "podSecurityContext": {"runAsUser": 1000650000},
         }
     )
-    assert {name: pod["spec"][name] for name in told} == told
+    assert {name: pod["spec"][name] for name in options} == options
     assert pod["metadata"]["labels"]["team"] == "lakes"
     assert pod["metadata"]["annotations"] == {"note": "1"}
     assert {"name": "TZ", "value": "UTC"} in pod["spec"]["containers"][0]["env"]

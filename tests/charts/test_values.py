@@ -170,9 +170,9 @@ def test_the_page_is_up_to_date(page: ModuleType) -> None:
 
 
 def test_every_value_has_a_line_on_the_page(page: ModuleType) -> None:
-    told = {value.path for value in page.values((OPERATOR / "values.yaml").read_text())}
+    documented = {value.path for value in page.values((OPERATOR / "values.yaml").read_text())}
     for path in leaves(DEFAULTS):
-        assert any(path[: len(each)] == each for each in told), path
+        assert any(path[: len(each)] == each for each in documented), path
 
 
 @pytest.mark.parametrize(

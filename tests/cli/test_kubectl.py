@@ -175,8 +175,8 @@ class TestStory:
         return [line for line in lines if not line.startswith("Worker lake: ")]
 
     def test_a_story_shows_runs_waits_their_cause_and_failures(self) -> None:
-        told = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
-        assert told == [
+        shown = [line.split("  ", 1)[1].split(maxsplit=1) for line in self.lines(history=self.HISTORY)[:-1]]
+        assert shown == [
             ["lake-1", "a-0 runs under 2.7"],
             ["lake-1", "a-0 no longer runs, after 30s"],
             ["plan", "a-0 waits for lake-1: Departed, by Pod/lake-1/4711"],
@@ -191,8 +191,8 @@ class TestStory:
             event("Worker", "pond", "2023-11-14T22:14:03Z", "Rebalanced", "generation 8"),
             event("Worker", "lake", "2023-11-14T22:14:04Z", "TasksHeld", "9 tasks wait: a-1 and 8 more"),
         ]
-        told = [line.split("  ", 1)[1].split(maxsplit=1)[1] for line in self.lines(events=events)[:-1]]
-        assert [line.split(":")[0] for line in told if line[:4] in ("Task", "Reba", "Hold")] == [
+        shown = [line.split("  ", 1)[1].split(maxsplit=1)[1] for line in self.lines(events=events)[:-1]]
+        assert [line.split(":")[0] for line in shown if line[:4] in ("Task", "Reba", "Hold")] == [
             "TasksHeld",
             "Rebalanced",
             "TasksHeld",
@@ -227,9 +227,9 @@ class TestStory:
         for asked in ("My A", "my-a-1234"):
             assert meant(asked, [A, odd]) == TaskId("My A", -1)
         events = [event("Connector", "my-a-1234", "2023-11-14T22:14:00Z", "TaskFailed", "My A-0 has failed")]
-        told = story_text(Sources(LAKE, [A, odd], events), TaskId("My A", 0), NOW)
-        assert "TaskFailed: My A-0 has failed" in told
-        assert "now: RUNNING on lake-0" in told
+        shown = story_text(Sources(LAKE, [A, odd], events), TaskId("My A", 0), NOW)
+        assert "TaskFailed: My A-0 has failed" in shown
+        assert "now: RUNNING on lake-0" in shown
 
 
 def test_conditions_with_negative_polarity_are_abnormal_when_true() -> None:
@@ -238,8 +238,8 @@ def test_conditions_with_negative_polarity_are_abnormal_when_true() -> None:
     calm = worker(conditions=[condition(kind, "False", "Fine") for kind in well])
     assert amiss(calm) == []
     for kind in well:
-        told = amiss(worker(conditions=[condition(kind, "True", "Bad", "do this")]))
-        assert [each["type"] for each in told] == [kind]
+        shown = amiss(worker(conditions=[condition(kind, "True", "Bad", "do this")]))
+        assert [each["type"] for each in shown] == [kind]
 
 
 def test_a_plan_shows_abnormal_conditions_of_its_worker() -> None:

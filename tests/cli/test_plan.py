@@ -21,7 +21,9 @@ def snapshot() -> Snapshot:
         (TaskId("a", INSTANCE), TaskId("a", 0), TaskId("a", 2), TaskId("legacy", 0)),
         (TaskId("legacy", INSTANCE), TaskId("a", 1), TaskId("a", 3), TaskId("legacy", 1)),
     )
-    members = tuple(Member(f"w-{n}-id", f"w-{n}", f"w-{n}-life", items) for n, items in enumerate(owned))
+    members = tuple(
+        Member(f"w-{n}-id", f"w-{n}", f"w-{n}-incarnation", items) for n, items in enumerate(owned)
+    )
     facts = Facts(expected=frozenset({"w-0", "w-1"}))
     view = View(NOW, 5, members, {"a": 4, "legacy": 2}, facts=facts)
     units = {"a": (("u0",), ("u1",), ("u2",), ("u3",))}
@@ -80,8 +82,8 @@ def test_long_ranges_of_tasks_are_abbreviated(file: Path) -> None:
 
 
 def test_the_answer_as_json_has_the_documented_form(file: Path) -> None:
-    told = answer(file, "--restart", "w-1=20", "--join", 1)
-    assert list(told) == [
+    answered = answer(file, "--restart", "w-1=20", "--join", 1)
+    assert list(answered) == [
         "format",
         "group",
         "led_by",
@@ -99,10 +101,10 @@ def test_the_answer_as_json_has_the_documented_form(file: Path) -> None:
         "rest_after_ms",
         "notes",
     ]
-    assert told["format"] == "cooperator-answer/1"
-    assert (told["led_by"], told["policy"], told["now_ms"]) == ("operator", "Default", NOW)
-    assert told["changes"] == ["w-1 dies and is back 20 s later", "a new member joins"]
-    first, *_ = told["rounds"]
+    assert answered["format"] == "cooperator-answer/1"
+    assert (answered["led_by"], answered["policy"], answered["now_ms"]) == ("operator", "Default", NOW)
+    assert answered["changes"] == ["w-1 dies and is back 20 s later", "a new member joins"]
+    first, *_ = answered["rounds"]
     assert list(first) == ["after_ms", "cause", "lets_go", "starts", "held"]
     assert first["held"][0] == {
         "name": "a-1",
@@ -112,26 +114,26 @@ def test_the_answer_as_json_has_the_documented_form(file: Path) -> None:
         "until_ms": NOW + 300_000,
         "why": "Departed",
     }
-    back = [round_ for round_ in told["rounds"] if round_["cause"] == "w-1 is back"]
+    back = [round_ for round_ in answered["rounds"] if round_["cause"] == "w-1 is back"]
     assert back[0]["after_ms"] == 20_000
     assert {"name", "connector", "task", "member", "why"} == back[0]["starts"][0].keys()
-    assert [load["name"] for load in told["members"]] == ["new-0", "w-0", "w-1"]
-    assert told["members"][0]["before"] is None
-    assert told["members"][1]["before"] == {"connectors": 1, "tasks": 3}
-    assert told["members"][0]["after"].keys() == {"connectors", "tasks"}
-    assert len(told["placed"]) == 8
-    assert told["longest_unassigned_ms"] == 20_000
+    assert [load["name"] for load in answered["members"]] == ["new-0", "w-0", "w-1"]
+    assert answered["members"][0]["before"] is None
+    assert answered["members"][1]["before"] == {"connectors": 1, "tasks": 3}
+    assert answered["members"][0]["after"].keys() == {"connectors", "tasks"}
+    assert len(answered["placed"]) == 8
+    assert answered["longest_unassigned_ms"] == 20_000
 
 
 def test_several_changes_and_options_given_again(file: Path) -> None:
-    told = answer(file, "--join", 1, "--join", 2, "--drain", "w-0", "--drain", "w-1", "--add", "b=1")
-    assert {load["name"] for load in told["members"] if load["after"]} == {"new-0", "new-1", "new-2"}
-    assert told["unassigned"] == []
+    answered = answer(file, "--join", 1, "--join", 2, "--drain", "w-0", "--drain", "w-1", "--add", "b=1")
+    assert {load["name"] for load in answered["members"] if load["after"]} == {"new-0", "new-1", "new-2"}
+    assert answered["unassigned"] == []
 
 
 def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
-    told = answer(file, "--tasks-max", "a=3")
-    first, second = told["rounds"]
+    answered = answer(file, "--tasks-max", "a=3")
+    first, second = answered["rounds"]
     assert sorted(step["name"] for step in first["lets_go"]) == ["a-0", "a-3"], "u3 goes to task 0"
     assert [step["name"] for step in second["starts"]] == ["a-0"]
     capped = answer(file, "--tasks-max", "a=9")
@@ -140,9 +142,9 @@ def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
 
 
 def test_tasks_of_a_class_that_is_not_installed_are_assumed_unchanged(file: Path) -> None:
-    told = answer(file, "--tasks-max", "legacy=3")
-    assert [step["name"] for round_ in told["rounds"] for step in round_["starts"]] == ["legacy-2"]
-    assert any("legacy: remaining tasks" in note for note in told["notes"])
+    answered = answer(file, "--tasks-max", "legacy=3")
+    assert [step["name"] for round_ in answered["rounds"] for step in round_["starts"]] == ["legacy-2"]
+    assert any("legacy: remaining tasks" in note for note in answered["notes"])
 
 
 def test_other_planners_for_the_same_change(file: Path) -> None:

@@ -65,14 +65,18 @@ def test_the_jvm_is_told_by_the_variables_that_kafkas_scripts_read() -> None:
         "javaAgent: '/a/b.jar=9404:/c', port: 9404}}"
     )
     [container] = template(worker(spec), DEFAULTS)["spec"]["containers"]
-    told = {variable["name"]: variable.get("value") for variable in container["env"]}
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
 
-    assert told["KAFKA_HEAP_OPTS"] == "-Xmx300m"
-    assert told["KAFKA_OPTS"] == "-XX:+UseG1GC -javaagent:/a/b.jar=9404:/c"
-    assert told["JMX_PORT"] == "9999"
-    assert told["LOG_DIR"].startswith("/tmp/"), "the image is read-only"
+    assert variables["KAFKA_HEAP_OPTS"] == "-Xmx300m"
+    assert variables["KAFKA_OPTS"] == "-XX:+UseG1GC -javaagent:/a/b.jar=9404:/c"
+    assert variables["JMX_PORT"] == "9999"
+    assert variables["LOG_DIR"].startswith("/tmp/"), "the image is read-only"
     # Kafka's script takes a file of log4j 1 that stands last for what Connect 4 is to read.
-    assert told["KAFKA_LOG4J_OPTS"].split()[-1].startswith("-Dlog4j2.configurationFile=file:/etc/cooperator/")
+    assert (
+        variables["KAFKA_LOG4J_OPTS"]
+        .split()[-1]
+        .startswith("-Dlog4j2.configurationFile=file:/etc/cooperator/")
+    )
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"rest": 8083, "jmx": 9999, "metrics": 9404}
 

@@ -128,9 +128,9 @@ def test_a_death_is_seen_told_and_foretold(installation: Installation, person: P
     task = sorted(lost)[0]
     story = person.cooperator("story", task)
 
-    told = [line.partition("  ")[2].strip() for line in story.splitlines()]
-    begins = next(n for n, line in enumerate(told) if line.split()[:3] == ["lake-1", task, "runs"])
-    waits = next(n for n, line in enumerate(told) if f"{task} waits for lake-1: Departed" in line)
+    events = [line.partition("  ")[2].strip() for line in story.splitlines()]
+    begins = next(n for n, line in enumerate(events) if line.split()[:3] == ["lake-1", task, "runs"])
+    waits = next(n for n, line in enumerate(events) if f"{task} waits for lake-1: Departed" in line)
     assert begins < waits
     assert f"{task} no longer runs, after" in story
     assert "its container has ended (Error, exit code 137)" in story
@@ -314,9 +314,9 @@ def test_a_kafka_out_of_reach_is_asked_by_the_operator_s_pod(
     assert "exec -n NAMESPACE-OF-THE-OPERATOR deploy/cooperator -- cooperator kubectl plan lake" in said
 
     installation.connector("a")
-    told = spaced(person.cooperator("story", "a"))
-    assert "(without Kafka's logs: " in told
-    assert f"deploy/cooperator -- cooperator kubectl story a -n {installation.namespace})" in told
+    events = spaced(person.cooperator("story", "a"))
+    assert "(without Kafka's logs: " in events
+    assert f"deploy/cooperator -- cooperator kubectl story a -n {installation.namespace})" in events
 
     labels = {"app.kubernetes.io/name": "cooperator", "app.kubernetes.io/component": "operator"}
     pods = f"/api/v1/namespaces/{installation.namespace}/pods"

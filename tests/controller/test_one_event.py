@@ -23,8 +23,10 @@ def spoken(lines: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
 
 def deaths(operator: list[dict[str, Any]], member: str) -> list[str]:
     """The events that say that the member's container has ended."""
-    told = [line for line in operator if line["message"].startswith(f"Pod {member}: its container has ended")]
-    return [line["event"] for line in told]
+    logged = [
+        line for line in operator if line["message"].startswith(f"Pod {member}: its container has ended")
+    ]
+    return [line["event"] for line in logged]
 
 
 def first(lines: list[dict[str, Any]], *begins: str) -> dict[str, Any]:
@@ -50,13 +52,13 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
     operator = lines(installation.operators[0].log)
     [event] = deaths(operator, "lake-1")
     assert event.startswith("Pod/lake-1/")
-    told = spoken(operator, event)
+    logged = spoken(operator, event)
     worker = f"{installation.namespace}/lake"
     group = f"cooperator-{installation.namespace}.lake"
-    seen = first(told, "Pod lake-1: its container has ended")
-    departure = first(told, "lake-1 has ended or is leaving")
-    eviction = first(told, "evicting lake-1-")
-    rounds = [line for line in told if line["message"].startswith("generation ")]
+    seen = first(logged, "Pod lake-1: its container has ended")
+    departure = first(logged, "lake-1 has ended or is leaving")
+    eviction = first(logged, "evicting lake-1-")
+    rounds = [line for line in logged if line["message"].startswith("generation ")]
     held = next(line for line in rounds if " 0 held" not in line["message"])
     moved = next(line for line in rounds if line["message"].endswith(": HoldEnded"))
     order = [seen, departure, eviction, held, moved]
@@ -105,9 +107,9 @@ def test_a_connector_that_is_created_is_the_event_of_its_first_round(installatio
     installation.eventually(lambda: "b-0" in installation.journal.running())
     operator = lines(installation.operators[0].log)
     [created] = [line for line in operator if line["message"] == "Connector b: is there"]
-    told = spoken(operator, created["event"])
-    assert first(told, "writing 1 config records")
-    assert first(told, "generation ")["message"].endswith(": Created")
+    logged = spoken(operator, created["event"])
+    assert first(logged, "writing 1 config records")
+    assert first(logged, "generation ")["message"].endswith(": Created")
     posted = first(operator, "writing 2 config records: tasks of b")
     assert "event" not in posted, "it is not said to be of an event that it is not of"
 

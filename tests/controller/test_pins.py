@@ -31,9 +31,9 @@ def test_a_pin_outlives_the_operator_that_made_it(monkeypatch: pytest.MonkeyPatc
     assert later == pinned
     assert image(worker(), later.defaults(SECOND)) == FIRST.image
     assert revision(worker(), later.defaults(SECOND), {}) == before
-    told = upgrade_available(worker(), later, SECOND)
-    assert told.status is ConditionStatus.TRUE
-    assert "spec.version" in told.message
+    condition = upgrade_available(worker(), later, SECOND)
+    assert condition.status is ConditionStatus.TRUE
+    assert "spec.version" in condition.message
 
     chosen = worker("{version: '2.0'}")
     renewed = pin_of(chosen, body(pinned), SECOND)
@@ -49,9 +49,9 @@ def test_a_worker_with_its_own_image_is_told_of_template_changes_only(
     pinned = latest(own, FIRST)
     assert upgrade_available(own, pinned, SECOND).status is ConditionStatus.FALSE
     monkeypatch.setattr(pods, "RENDER_VERSION", pods.RENDER_VERSION + 1)
-    told = upgrade_available(own, pinned, SECOND)
-    assert told.status is ConditionStatus.TRUE
-    assert "spec.image" in told.message
+    condition = upgrade_available(own, pinned, SECOND)
+    assert condition.status is ConditionStatus.TRUE
+    assert "spec.image" in condition.message
 
 
 def test_another_image_of_the_operator_is_no_matter_of_stock_workers() -> None:

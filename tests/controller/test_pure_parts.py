@@ -130,8 +130,8 @@ def test_members_find_the_secrets_of_kafka_as_files() -> None:
         for item in volume["secret"]["items"]
     }
     args = container["args"]
-    told = {word: args[args.index(word) + 1] for word in args if word.endswith("-file")}
-    assert {option: files[file] for option, file in told.items()} == {
+    found = {word: args[args.index(word) + 1] for word in args if word.endswith("-file")}
+    assert {option: files[file] for option, file in found.items()} == {
         "--sasl-username-file": ("s1", "username"),
         "--sasl-password-file": ("s1", "pass"),
         "--ssl-ca-file": ("s2", "ca.crt"),
@@ -270,9 +270,9 @@ def test_changes_between_two_observations() -> None:
     assert list(happenings(calm, calm)) == []
     assert [each.reason for each in happenings(calm, held)] == ["Rebalanced", "TasksHeld"]
     assert [each.note for each in happenings(held, moved)][1] == "a_0 has moved to lake-2"
-    [told] = happenings(moved, failed)
-    assert (told.reason, told.warning, told.connector) == ("TaskFailed", True, "a")
-    assert "Boom" in told.note
+    [found] = happenings(moved, failed)
+    assert (found.reason, found.warning, found.connector) == ("TaskFailed", True, "a")
+    assert "Boom" in found.note
 
 
 @pytest.mark.parametrize(

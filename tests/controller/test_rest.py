@@ -94,9 +94,9 @@ def test_callers_may_do_what_the_api_server_allows(installation: Installation, s
         assert (code, body["error_code"]) == (401, 401)
     reader = Client(served.url, account(installation, "reader", READING))
     installation.eventually(lambda: reader("GET /connectors") == [])
-    told = reader("POST /connectors", {"name": "a", "config": noop(installation)}, 403)["message"]
+    message = reader("POST /connectors", {"name": "a", "config": noop(installation)}, 403)["message"]
     who = f"system:serviceaccount:{installation.namespace}:reader"
-    assert told.startswith(f"{who} may not create connectors.cooperator.dev in namespace")
+    assert message.startswith(f"{who} may not create connectors.cooperator.dev in namespace")
     assert installation.is_gone("connectors", "a")
 
     served("POST /connectors", {"name": "a", "config": noop(installation)}, 201)
@@ -124,8 +124,8 @@ def test_fields_of_another_manager_are_refused(installation: Installation, serve
     installation.connector("a", tasksMax=2, config={"units": 2})
     installation.runs("a-0", "a-1")
     config = served("GET /connectors/a/config")
-    told = served("PUT /connectors/a/config", {**config, "stop.delay.ms": "1"}, 403)["message"]
-    assert "spec.config by 'kubectl'" in told
+    message = served("PUT /connectors/a/config", {**config, "stop.delay.ms": "1"}, 403)["message"]
+    assert "spec.config by 'kubectl'" in message
     assert "by 'kubectl'" in served("DELETE /connectors/a", code=403)["message"]
     served("PUT /connectors/a/config", config)  # That changes nothing.
 

@@ -78,14 +78,14 @@ def test_an_upgrade_of_the_operator_touches_nothing_until_a_version_is_asked_for
     assert installation.condition("workers", "lake", "UpgradeAvailable")["status"] == "False"
 
     upgraded(installation)
-    told = installation.eventually(
+    reported = installation.eventually(
         lambda: (
             (c := installation.condition("workers", "lake", "UpgradeAvailable"))["status"] == "True" and c
         ),
         90,
     )
-    assert "cooperator:1.0" in told["message"]
-    assert "spec.version" in told["message"]
+    assert "cooperator:1.0" in reported["message"]
+    assert "spec.version" in reported["message"]
     # A new connector shows that it leads, and has looked at everything.
     installation.connector("b", tasksMax=1)
     running = installation.runs(*FOUR, "b-0")

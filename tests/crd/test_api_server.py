@@ -28,9 +28,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "kubernetes"
 def test_the_server_accepts_the_definitions_without_warnings(server: ControlPlane) -> None:
     for crd in definitions().values():
         stored = server.api.get(f"{DEFINITIONS}/{crd['metadata']['name']}")
-        told = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
-        assert told["Established"] == told["NamesAccepted"] == "True"
-        assert told.get("NonStructuralSchema", "False") == "False"
+        statuses = {condition["type"]: condition["status"] for condition in stored["status"]["conditions"]}
+        assert statuses["Established"] == statuses["NamesAccepted"] == "True"
+        assert statuses.get("NonStructuralSchema", "False") == "False"
 
 
 # --- refusals

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.real
 
 
 def conditions(settled: bool = True, **changed: tuple[str, str]) -> tuple[Condition, ...]:
-    told = {
+    reported = {
         "KafkaReachable": ("True", "Connected"),
         "Leading": ("True", "Leading"),
         "Planned": ("True", "Planned"),
@@ -38,7 +38,7 @@ def conditions(settled: bool = True, **changed: tuple[str, str]) -> tuple[Condit
     }
     known = tuple(
         Condition(type=type_, status=ConditionStatus(status), reason=reason)
-        for type_, (status, reason) in told.items()
+        for type_, (status, reason) in reported.items()
     )
     return merge_conditions((), (*summary_conditions(known, generation=1, settled=settled), *known), 0)
 

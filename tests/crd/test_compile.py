@@ -180,8 +180,8 @@ def test_immutable_fields_are_named_with_the_reason() -> None:
 
 
 def test_a_connector_stays_with_its_worker_once_it_may_have_progress_there() -> None:
-    told = forbidden_move(connector(worker="pond"), "lake")
-    assert told.startswith("spec.workerRef.name cannot be changed from 'lake' to 'pond': ")
+    refusal = forbidden_move(connector(worker="pond"), "lake")
+    assert refusal.startswith("spec.workerRef.name cannot be changed from 'lake' to 'pond': ")
     assert forbidden_move(connector(worker="lake"), "lake") == ""
     assert forbidden_move(connector(worker="pond"), None) == ""
 

@@ -108,9 +108,11 @@ def test_a_connector_is_healthy_progressing_or_degraded_as_its_conditions_say(
     made = connector(state=state.value)
     workers = [resource("Worker")] if has_worker else []
     tasks = None if reports is None else [task(n - 1, **each) for n, each in enumerate(reports)]
-    told = connector_conditions(made, worker_found(made, workers), tasks, **more)  # type: ignore[arg-type]
+    made_conditions = connector_conditions(made, worker_found(made, workers), tasks, **more)  # type: ignore[arg-type]
     generation = made.metadata.generation or 0
-    status = ConnectorStatus(observed_generation=generation, conditions=merge_conditions((), told, 0))
+    status = ConnectorStatus(
+        observed_generation=generation, conditions=merge_conditions((), made_conditions, 0)
+    )
     body = body_of(status, generation)
     health, message = argo_cd("Connector", body)
     assert {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}[health] == kstatus(body)
@@ -124,9 +126,11 @@ def test_a_held_task_is_progressing_with_its_deadline() -> None:
     made = connector()
     tasks = [task(-1, "RUNNING"), task(0, "HELD", held_for="lake-1", held_until_ms=DEADLINE_MS)]
     lake = resource("Worker")
-    told = connector_conditions(made, worker_found(made, [lake]), tasks)  # type: ignore[list-item]
+    made_conditions = connector_conditions(made, worker_found(made, [lake]), tasks)  # type: ignore[list-item]
     generation = made.metadata.generation or 0
-    status = ConnectorStatus(observed_generation=generation, conditions=merge_conditions((), told, 0))
+    status = ConnectorStatus(
+        observed_generation=generation, conditions=merge_conditions((), made_conditions, 0)
+    )
     health, message = argo_cd("Connector", body_of(status, generation))
     assert health == "Progressing"
     assert "sources-0 waits for lake-1 until 2027-01-15T08:00:00Z" in message

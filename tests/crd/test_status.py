@@ -49,7 +49,7 @@ def connector(name: str = "sources", **spec: Any) -> Connector:
 
 def known(**changed: tuple[str, str] | None) -> list[Condition]:
     """A Worker's conditions, all in order except ``changed``: (status, reason); None removes a condition."""
-    told: dict[str, tuple[str, str] | None] = {
+    reported: dict[str, tuple[str, str] | None] = {
         "KafkaReachable": ("True", "Connected"),
         "Leading": ("True", "Leading"),
         "Planned": ("True", "Planned"),
@@ -58,7 +58,7 @@ def known(**changed: tuple[str, str] | None) -> list[Condition]:
     }
     return [
         Condition(type=type_, status=ConditionStatus(said[0]), reason=said[1], message=f"{type_} is so")
-        for type_, said in told.items()
+        for type_, said in reported.items()
         if said is not None
     ]
 

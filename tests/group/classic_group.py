@@ -71,7 +71,7 @@ class ClassicGroup:
         return {seat.member_id: seat for seat in self._seats if not seat.removed}
 
     def describe(self) -> DescribedGroup:
-        described = self._say(DescribeGroup("onlooker"))
+        described = self._say(DescribeGroup("inspector"))
         assert isinstance(described, Described)
         return described.group
 

@@ -37,8 +37,8 @@ class Kafka:
     def committed(self, topic: str) -> Counter[str]:
         """The number of occurrences of each committed value in a topic."""
         client = {"bootstrap.servers": self.bootstrap_servers}
-        told = {"group.id": f"reader-{topic}", "enable.auto.commit": False, "enable.partition.eof": True}
-        consumer = Consumer({**client, **told, "fetch.wait.max.ms": 20})
+        settings = {"group.id": f"reader-{topic}", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({**client, **settings, "fetch.wait.max.ms": 20})
         found: Counter[str] = Counter()
         try:
             for partition in range(partition_counts(client, [topic])[topic]):

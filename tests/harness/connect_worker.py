@@ -176,7 +176,7 @@ class ConnectWorker:
         for name, about in self.ask("connectors?expand=status").items():
             status = about["status"]
             items = [(name, status["connector"]), *((f"{name}-{t['id']}", t) for t in status["tasks"])]
-            found |= {item: (told["state"], told["worker_id"]) for item, told in items}
+            found |= {item: (report["state"], report["worker_id"]) for item, report in items}
         return found
 
     # --- how it is set up ---

@@ -78,7 +78,7 @@ class FakeMember:
         return Member(
             member_id=self.member_id,
             identity=self.client_id or self.identity,
-            incarnation=f"life-{self.incarnation}",
+            incarnation=f"incarnation-{self.incarnation}",
             owned=tuple(sorted(self.running | self.stopping)),
             stopping=frozenset(self.stopping),
             draining=self.draining,

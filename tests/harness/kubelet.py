@@ -58,7 +58,7 @@ class Container:
     never_restarted: bool = False
 
     @property
-    def has_had_its_life(self) -> bool:
+    def has_run_once(self) -> bool:
         return self.evicted or (self.never_restarted and bool(self.last))
 
 
@@ -182,7 +182,7 @@ class Kubelet:
         ended = process is not None and process.poll() is not None
         if process is not None and ended:
             self._take_down(container, process)
-        if container.has_had_its_life and container.process is None and not deleted:
+        if container.has_run_once and container.process is None and not deleted:
             self._report(pod, container, {"terminated": container.last})
         elif deleted and container.process is None:
             self._report(pod, container, {"terminated": container.last} if container.last else {})

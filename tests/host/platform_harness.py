@@ -71,7 +71,7 @@ class FakeLeader:
 
     log: list[str] = field(default_factory=list)
     projection: Callable[[], dict[str, Any]] = dict
-    told: list[Facts] = field(default_factory=list)
+    facts_given: list[Facts] = field(default_factory=list)
     desired: list[Desired] = field(default_factory=list)
     refuses: BaseException | None = None
     """The error that ``hand_back`` raises."""
@@ -91,7 +91,7 @@ class FakeLeader:
         self.desired.append(desired)
 
     def set_facts(self, facts: Facts) -> None:
-        self.told.append(facts)
+        self.facts_given.append(facts)
         self.log.append("tell")
 
     def status(self, timeout_s: float) -> dict[str, Any]:

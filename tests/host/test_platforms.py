@@ -44,7 +44,7 @@ def test_a_new_pool_is_led_then_started_and_then_left_alone(harness: PlatformHar
     harness.ask(worker(replicas=2))
     harness.loop.step()
     assert harness.log == ["lead", "tell", "tell", "create lake-0", "create lake-1"]
-    assert harness.leader.told[-1].expected == {"lake-0", "lake-1"}
+    assert harness.leader.facts_given[-1].expected == {"lake-0", "lake-1"}
     done(harness)
     for _ in range(3):
         harness.loop.step()
@@ -55,11 +55,11 @@ def test_connectors_are_told_when_they_change_and_only_then(harness: PlatformHar
     harness.ask(worker(replicas=1), connector("a"))
     for _ in range(3):
         harness.loop.step()
-    assert [set(told.connectors) for told in harness.leader.desired] == [{"a"}]
+    assert [set(desired.connectors) for desired in harness.leader.desired] == [{"a"}]
     harness.ask(worker(replicas=1), connector("a", config={"x": "y"}))
     harness.loop.step()
     harness.loop.step()
-    assert [told.connectors["a"].config.get("x") for told in harness.leader.desired] == [None, "y"]
+    assert [desired.connectors["a"].config.get("x") for desired in harness.leader.desired] == [None, "y"]
 
 
 def test_the_end_of_a_member_is_proven_to_the_leader_before_it_is_made_again(
@@ -72,8 +72,8 @@ def test_the_end_of_a_member_is_proven_to_the_leader_before_it_is_made_again(
         harness.loop.step()
         harness.now_ms += 1_000
     assert harness.log.index("tell") < harness.log.index("create lake-1")
-    assert ("lake-1", ended) in {pair for told in harness.leader.told for pair in told.ended}
-    assert "lake-1" in (harness.leader.told[-1].expected or ())
+    assert ("lake-1", ended) in {pair for facts in harness.leader.facts_given for pair in facts.ended}
+    assert "lake-1" in (harness.leader.facts_given[-1].expected or ())
 
 
 def test_scaled_down_it_is_announced_moved_and_only_then_told_to_end(harness: PlatformHarness) -> None:
@@ -84,7 +84,7 @@ def test_scaled_down_it_is_announced_moved_and_only_then_told_to_end(harness: Pl
     harness.now_ms += 60_000
     harness.loop.step()
     assert done(harness) == ["mark lake-1 ScaleDown"]
-    assert harness.leader.told[-1].leaving == {"lake-1"}
+    assert harness.leader.facts_given[-1].leaving == {"lake-1"}
     harness.loop.step()
     assert done(harness) == []
     harness.own(lake_0=6)
@@ -116,7 +116,7 @@ def test_a_new_loop_finds_the_members_of_its_predecessor(harness: PlatformHarnes
     for _ in range(3):
         again.loop.step()
     assert again.log == ["lead", "tell", "tell"]
-    assert again.leader.told[-1].expected == {"lake-0", "lake-1"}
+    assert again.leader.facts_given[-1].expected == {"lake-0", "lake-1"}
 
 
 def test_a_new_loop_proves_ends_that_no_loop_has_seen(harness: PlatformHarness) -> None:
@@ -126,7 +126,7 @@ def test_a_new_loop_proves_ends_that_no_loop_has_seen(harness: PlatformHarness) 
     again = harness.again()
     for _ in range(3):
         again.loop.step()
-    assert ("lake-1", ended) in again.leader.told[-1].ended
+    assert ("lake-1", ended) in again.leader.facts_given[-1].ended
 
 
 def test_a_deleted_worker_ends_its_members_first(harness: PlatformHarness) -> None:

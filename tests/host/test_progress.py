@@ -46,10 +46,10 @@ def task(number: int, state: str = "RUNNING", trace: str = "", **report: object)
 
 
 def test_a_long_report_is_shortened_and_stays_json() -> None:
-    told = reported(task(0, **TELLING), NOW)
-    assert (told.lag, told.rows_per_second, told.last_error) == (7, 13, "ValueError: no such order")
-    assert len(told.short) < 2_000
-    assert json.loads(told.short)["rows_in"] == 90
+    figures = reported(task(0, **TELLING), NOW)
+    assert (figures.lag, figures.rows_per_second, figures.last_error) == (7, 13, "ValueError: no such order")
+    assert len(figures.short) < 2_000
+    assert json.loads(figures.short)["rows_in"] == 90
 
 
 def test_the_current_failure_is_the_last_error() -> None:

@@ -11,10 +11,13 @@ from cooperator.host.stock import StockIncarnations
 
 def leader(*members: str, incarnations: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
     """A projection with members named like ``lake-0/a``, and incarnations that are only remembered."""
-    told = [dict(zip(("identity", "member_id"), name.split("/"), strict=True)) for name in members]
+    facts = [dict(zip(("identity", "member_id"), name.split("/"), strict=True)) for name in members]
     return {
-        "members": [{**each, "incarnation": each["member_id"], "is_agent": False} for each in told],
-        "incarnations": [*([each["identity"], each["member_id"]] for each in told), *map(list, incarnations)],
+        "members": [{**each, "incarnation": each["member_id"], "is_agent": False} for each in facts],
+        "incarnations": [
+            *([each["identity"], each["member_id"]] for each in facts),
+            *map(list, incarnations),
+        ],
     }
 
 
@@ -70,9 +73,9 @@ def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None
     now = leader("lake-0/a", "lake-0/b", "connect-1/c")
     incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(now, pods)
 
-    told = incarnations.in_pool_names(now)
+    facts = incarnations.in_pool_names(now)
 
-    assert [(m["identity"], m["incarnation"]) for m in told["members"]] == [
+    assert [(m["identity"], m["incarnation"]) for m in facts["members"]] == [
         ("lake-0", "p0"),
         ("connect-1", "c"),
     ]
@@ -80,10 +83,10 @@ def test_the_pool_reads_its_own_names_and_of_two_of_one_name_the_newer() -> None
 
 def test_a_hanging_worker_is_named_by_its_pod_even_after_it_left() -> None:
     pods = {"lake-0": "p0"}
-    told = {**leader(incarnations=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
-    incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(told, pods)
+    facts = {**leader(incarnations=[("lake-0", "a")]), "hung": [{"identity": "lake-0", "incarnation": "a"}]}
+    incarnations = StockIncarnations().seen(leader("lake-0/a"), pods).seen(facts, pods)
 
-    assert incarnations.in_pool_names(told)["hung"] == [{"identity": "lake-0", "incarnation": "p0"}]
+    assert incarnations.in_pool_names(facts)["hung"] == [{"identity": "lake-0", "incarnation": "p0"}]
 
 
 def test_a_leader_that_does_not_answer_changes_nothing() -> None:

@@ -153,7 +153,7 @@ def test_everything_that_fails_is_tried_again_with_what_is_there_then(platform: 
     while set(platform.pods) != {"lake-0", "lake-1"}:
         platform.now_ms += 1_000
         platform.loop.step()
-    assert platform.leader.told[-1].expected == {"lake-0", "lake-1"}
+    assert platform.leader.facts_given[-1].expected == {"lake-0", "lake-1"}
     assert platform.shown[-1].expected == {"lake-0", "lake-1"}
 
 
@@ -163,7 +163,7 @@ def test_a_leader_is_told_of_an_end_even_if_nothing_can_be_done_or_published(pla
     platform.end("lake-1")
     with pytest.raises(OSError, match="disk full"):
         loop.step()
-    assert ("lake-1", "i2") in platform.leader.told[-1].ended
+    assert ("lake-1", "i2") in platform.leader.facts_given[-1].ended
 
 
 def test_a_worker_whose_status_cannot_be_written_is_removed_all_the_same(platform: FakePlatform) -> None:
@@ -259,7 +259,7 @@ def test_without_settings_no_leader_is_started_and_a_running_one_goes_on(platfor
     platform.is_led = False
     platform.ask(Goal.RUN, connector("a"), replicas=2)
     platform.loop.step()
-    assert [set(told.connectors) for told in platform.leader.desired] == [set(), {"a"}]
+    assert [set(desired.connectors) for desired in platform.leader.desired] == [set(), {"a"}]
     assert platform.log.count("lead") == 1
 
 
@@ -268,8 +268,8 @@ def test_brought_down_all_are_announced_as_returning_and_told_to_end_once(platfo
     platform.ask(Goal.HALT, replicas=2)
     loop.step()
     assert platform.log == ["tell", "Delete lake-0", "Delete lake-1"]
-    told = platform.leader.told[-1]
-    assert told.returning == {"lake-0", "lake-1"} == told.expected
+    facts_given = platform.leader.facts_given[-1]
+    assert facts_given.returning == {"lake-0", "lake-1"} == facts_given.expected
     platform.done()
     loop.step()
     assert platform.done() == []
@@ -309,19 +309,19 @@ def test_tasks_that_kill_their_members_are_told_as_poisoned_until_they_are_pardo
         while "lake-0" not in platform.pods or platform.pods["lake-0"].phase is Phase.ENDED:
             platform.now_ms += 60_000
             loop.step()
-    assert platform.leader.told[-1].poisoned == {instance, task}
+    assert platform.leader.facts_given[-1].poisoned == {instance, task}
     reported = {r.subject for r in platform.shown[-1].reports if r.reason.value == "PoisonTask"}
     assert reported == {"bad", "bad-0"}
 
     assert platform.leader.on_restart is not None
     platform.leader.on_restart(RestartRecord("bad"))
     loop.step()
-    assert platform.leader.told[-1].poisoned == {task}, (
+    assert platform.leader.facts_given[-1].poisoned == {task}, (
         "a restart of the instance alone is not one of its tasks"
     )
     platform.ask(Goal.RUN, connector("bad", config={"now": "good"}), replicas=1)
     loop.step()
-    assert platform.leader.told[-1].poisoned == frozenset(), "the change may be the fix"
+    assert platform.leader.facts_given[-1].poisoned == frozenset(), "the change may be the fix"
 
 
 def test_a_task_in_quarantine_does_not_keep_the_group_from_being_calm() -> None:

@@ -51,9 +51,9 @@ def test_it_runs_elsewhere_by_the_deadline_and_others_do_not_stop(group: MemberG
         group.facts(leader, (other,), leaving=frozenset({victim}))
         eventually(lambda: all((victim, task) in group.stops() for task in moves), 30, "they are revoked")
         since_ms = time.monotonic() * 1000
-        told = eventually(lambda: _hung(leader), TIMEOUT_MS / 1000, "the leader names it")
-        assert victim in told, told
-        assert any(f"{task} (unit unit-" in told for task in moves), told
+        named = eventually(lambda: _hung(leader), TIMEOUT_MS / 1000, "the leader names it")
+        assert victim in named, named
+        assert any(f"{task} (unit unit-" in named for task in moves), named
         limit_s = (RUNS_ELSEWHERE_WITHIN_MS - (time.monotonic() * 1000 - since_ms)) / 1000
         running = eventually(lambda: _all_at(group, other, moves), limit_s, f"{moves} run at {other}")
     assert running

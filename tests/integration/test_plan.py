@@ -47,9 +47,9 @@ def answer(servers: str, group_id: str, *words: object) -> dict[str, Any]:
     return value
 
 
-def placed(told: Mapping[str, Any]) -> dict[str, str]:
+def placed(answered: Mapping[str, Any]) -> dict[str, str]:
     """The member of each task at the end of an answer."""
-    return {entry["name"]: entry["member"] for entry in told["placed"] if entry["task"] >= 0}
+    return {entry["name"]: entry["member"] for entry in answered["placed"] if entry["task"] >= 0}
 
 
 def end_offsets(servers: str) -> dict[tuple[str, int], int]:
@@ -71,7 +71,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
     """
     at_rest(servers, group_id)
     before, described = end_offsets(servers), describe_group(servers, group_id)
-    told = ask()
+    answered = ask()
     after = end_offsets(servers)
     assert describe_group(servers, group_id) == described
     assert after.keys() == before.keys()
@@ -82,7 +82,7 @@ def touches_nothing(servers: str, group_id: str, ask: Callable[[], dict[str, Any
             else:
                 assert place[0] == f"{group_id}-status"
                 assert json.loads(value)["worker_id"] in WORKERS
-    return told
+    return answered
 
 
 def at_rest(servers: str, group_id: str) -> None:
@@ -133,9 +133,9 @@ def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
 
     quiet = touches_nothing(servers, group_id, lambda: answer(servers, group_id))
     assert (quiet["led_by"], quiet["rounds"], placed(quiet)) == ("operator", [], before)
-    told = touches_nothing(servers, group_id, lambda: answer(servers, group_id, "--die", "w-1"))
+    answered = touches_nothing(servers, group_id, lambda: answer(servers, group_id, "--die", "w-1"))
     assert leader.status()["generation"] == generation
-    held, moves = told["rounds"]
+    held, moves = answered["rounds"]
     lost = group.journal.running_at("w-1")
     assert {entry["name"] for entry in held["held"] if entry["task"] >= 0} == lost
     assert moves["after_ms"] == HOLD_MS
@@ -146,7 +146,7 @@ def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
     eventually(lambda: len(leader.status()["members"]) == 2, 20, "the dead member is out of the group")
     really_held = {task["name"]: task["held_for"] for task in leader.status()["tasks"] if "held_for" in task}
     assert really_held == {entry["name"]: entry["held_for"] for entry in held["held"]}
-    assert group.runs(*TASKS, timeout_s=HOLD_MS / 1000 + 30) == placed(told)
+    assert group.runs(*TASKS, timeout_s=HOLD_MS / 1000 + 30) == placed(answered)
     untouched = set(TASKS) - lost
     assert group.journal.starts(*untouched) == len(untouched)
     assert group.journal.starts(*lost) == 2 * len(lost)
@@ -155,7 +155,7 @@ def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
 def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
-    told = answer(servers, group_id, "--join", 1, "--drain", "w-0")
+    answered = answer(servers, group_id, "--join", 1, "--drain", "w-0")
     newcomer = {"new-0": "w-3"}
 
     group.member("w-3")
@@ -164,9 +164,9 @@ def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
     eventually(lambda: set(group.journal.running().values()) == {"w-1", "w-2", "w-3"}, 60)
     eventually(lambda: leader.status()["settled"], 60)
     loads = sorted(len(group.journal.running_at(worker)) for worker in ("w-1", "w-2", "w-3"))
-    foretold = [load["after"]["tasks"] for load in told["members"] if load["after"]]
+    foretold = [load["after"]["tasks"] for load in answered["members"] if load["after"]]
     assert loads == sorted(foretold)
-    assert {newcomer.get(load["name"], load["name"]) for load in told["members"] if load["after"]} == {
+    assert {newcomer.get(load["name"], load["name"]) for load in answered["members"] if load["after"]} == {
         "w-1",
         "w-2",
         "w-3",
@@ -184,14 +184,14 @@ def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberG
     servers, group_id = group.bootstrap_servers, group.group_id
 
     def led_by_a_member() -> dict[str, Any]:
-        told = answer(servers, group_id, "--die", "w-1")
-        assert told["led_by"] == "member"
-        return told
+        answered = answer(servers, group_id, "--die", "w-1")
+        assert answered["led_by"] == "member"
+        return answered
 
     eventually(led_by_a_member, 60)
-    told = touches_nothing(servers, group_id, led_by_a_member)
-    assert any("a member leads" in note for note in told["notes"])
-    waits = {entry["until_ms"] - told["now_ms"] for entry in told["rounds"][0]["held"]}
+    answered = touches_nothing(servers, group_id, led_by_a_member)
+    assert any("a member leads" in note for note in answered["notes"])
+    waits = {entry["until_ms"] - answered["now_ms"] for entry in answered["rounds"][0]["held"]}
     assert waits == {35_000 + 5_000}, "the lease is longer than the hold"
     assert placed(answer(servers, group_id)) == before == group.journal.running()
 
@@ -230,10 +230,10 @@ def test_a_death_among_stock_workers_happens_as_predicted(
     assert (quiet["led_by"], quiet["policy"], quiet["rounds"]) == ("stock", "Kip415", [])
     assert {entry["name"]: entry["member"] for entry in quiet["placed"]} == called(first.running())
 
-    told = answer(servers, unique, *group, "--die", f"connect-{second.address}")
-    assert told["rounds"][-1]["after_ms"] == MAX_DELAY_MS
+    answered = answer(servers, unique, *group, "--die", f"connect-{second.address}")
+    assert answered["rounds"][-1]["after_ms"] == MAX_DELAY_MS
     second.kill()
-    after = {entry["name"]: entry["member"] for entry in told["placed"]}
+    after = {entry["name"]: entry["member"] for entry in answered["placed"]}
     assert set(after.values()) == {f"connect-{first.address}"}
     eventually(lambda: called(first.running()) == after, 60, "its items run at the other")
     ours = answer(servers, unique, *group, "--policy", "Default", "--join", 1)
@@ -285,8 +285,8 @@ class TestUnreadableGroups:
         leader.stop(leave=True)
         group.leaders.remove(leader)
         eventually(lambda: not describe_group(servers, group_id).members, 30)
-        told = answer(servers, group_id)
-        assert any("nothing runs" in note for note in told["notes"])
-        assert len(told["unassigned"]) == len(TASKS) + len(CONNECTORS)
+        answered = answer(servers, group_id)
+        assert any("nothing runs" in note for note in answered["notes"])
+        assert len(answered["unassigned"]) == len(TASKS) + len(CONNECTORS)
         again = answer(servers, group_id, "--join", 2)
         assert again["unassigned"] == []

@@ -64,8 +64,8 @@ def everything(secured: SecuredBroker, only: str = "") -> dict[str, list[bytes]]
     """The raw committed contents of each topic."""
     client = {"bootstrap.servers": secured.plain}
     topics = AdminClient(client).list_topics(timeout=30).topics
-    told = {"group.id": "looks", "enable.auto.commit": False, "enable.partition.eof": True}
-    consumer = Consumer({**client, **told, "fetch.wait.max.ms": 20})
+    settings = {"group.id": "looks", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({**client, **settings, "fetch.wait.max.ms": 20})
     found: dict[str, list[bytes]] = {}
     for topic, metadata in topics.items():
         for partition in metadata.partitions if only in ("", topic) else ():
@@ -110,7 +110,7 @@ def test_connectors_use_their_workers_access_or_their_own(
         ensure_topic({"bootstrap.servers": secured.plain}, topic, 2, -1)
     copy = {"connector.class": "kafka-to-kafka", "topics": source, "trigger.interval.ms": "500"}
     eve = secret(tmp_path, "eve", WRONG)
-    told = {"sasl.username": "eve", "sasl.password": f"${{file:{eve}}}"}
+    settings = {"sasl.username": "eve", "sasl.password": f"${{file:{eve}}}"}
     certificate = {
         "bootstrap.servers": secured.shown,
         "security.protocol": "SSL",
@@ -129,7 +129,7 @@ def test_connectors_use_their_workers_access_or_their_own(
     }
     connectors = {
         "inherits": {**copy, "topic": targets["inherits"]},
-        "told": {**copy, **told, "topic": targets["told"]},
+        "told": {**copy, **settings, "topic": targets["told"]},
         "generic": generic,
         "shown": {**copy, **certificate, "topic": targets["shown"]},
     }

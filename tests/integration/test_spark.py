@@ -96,7 +96,7 @@ def states(leader: LeaderService) -> dict[str, str]:
     return {task["name"]: task["state"] for task in leader.status().get("tasks", ())}
 
 
-def told(leader: LeaderService) -> int:
+def generation(leader: LeaderService) -> int:
     """The number of tasks that have reported progress."""
     return sum(bool(json.loads(task["progress"] or "{}")) for task in leader.status()["tasks"])
 
@@ -134,7 +134,7 @@ def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(
     eventually(lambda: rows(group) > 0, PATIENCE_S, "rows flow")
     eventually(lambda: leader.status()["settled"], PATIENCE_S, "all tasks run")
 
-    eventually(lambda: told(leader) >= 4, 30, "four tasks tell their progress")
+    eventually(lambda: generation(leader) >= 4, 30, "four tasks tell their progress")
     epochs = {task["name"]: task["epoch"] for task in leader.status()["tasks"]}
     starts = group.starts()
     broker.stop()

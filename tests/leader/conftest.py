@@ -20,6 +20,6 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, An
     report = yield
     if report.failed and call.when == "call":
         for number, machine in enumerate(ValidatedLeader.latest):
-            told = "\n".join(map(str, machine.story()[-LINES:]))
-            report.sections.append((f"story of leader {number}", told))
+            lines = "\n".join(map(str, machine.story()[-LINES:]))
+            report.sections.append((f"story of leader {number}", lines))
     return report

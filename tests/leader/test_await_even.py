@@ -27,12 +27,12 @@ class StuckLead:
 
 
 @pytest.mark.parametrize(
-    ("lacks", "told"), [("a-0 is run by 0 workers", "a-0 is run by 0 workers"), (None, "the leader waits")]
+    ("lacks", "message"), [("a-0 is run by 0 workers", "a-0 is run by 0 workers"), (None, "the leader waits")]
 )
-def test_it_ends_within_its_bound(lacks: str | None, told: str) -> None:
+def test_it_ends_within_its_bound(lacks: str | None, message: str) -> None:
     lead, said = StuckLead(lacks), []
     begun = time.monotonic()
-    assert told in await_even(lead, 0.5, threading.Event(), said.append)  # type: ignore[arg-type]
+    assert message in await_even(lead, 0.5, threading.Event(), said.append)  # type: ignore[arg-type]
     assert time.monotonic() - begun < 3
     assert len(said) == 1, "said once, as it does not change"
     assert lead.submit.call_args.args == (ev.HandBack(wanted=False),), "this leader leads on"

@@ -56,7 +56,7 @@ def the_last_round(group: FakeGroup) -> tuple[str, str]:
     return last.events, last.cause
 
 
-def told(group: FakeGroup) -> set[str]:
+def causes_sent(group: FakeGroup) -> set[str]:
     """Returns what the assignments of the last round say to members."""
     assignments = [decode_assignment(data).agent for data in (group.answers or {}).values()]
     return {assignment.events for assignment in assignments if assignment is not None}
@@ -65,7 +65,7 @@ def told(group: FakeGroup) -> set[str]:
 class TestInAGroup:
     def test_a_death_is_followed_to_the_round_that_ends_its_hold(self) -> None:
         group = running_group()
-        assert told(group) == {""}
+        assert causes_sent(group) == {""}
         group.die("lake-1", by=DEATH)
         group.round()
         assert the_last_round(group) == (DEATH, "members changed")
@@ -74,7 +74,7 @@ class TestInAGroup:
         assert group.asks_for_round()
         group.round()
         assert the_last_round(group) == (DEATH, "HoldEnded")
-        assert told(group) == {DEATH}
+        assert causes_sent(group) == {DEATH}
         group.settle()
 
     def test_and_to_the_return_of_its_member(self) -> None:
@@ -84,7 +84,7 @@ class TestInAGroup:
         group.join("lake-1")
         group.round()
         assert the_last_round(group)[0] == DEATH
-        assert told(group) == {DEATH}
+        assert causes_sent(group) == {DEATH}
 
     def test_the_next_leader_knows_it_by_the_log(self) -> None:
         group = running_group()

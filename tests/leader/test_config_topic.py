@@ -181,9 +181,9 @@ def test_import_compares_what_members_have_read_with_the_topic() -> None:
         return adoption_refusals("g", None, [stock_worker(offset)], ("data", "lake"), "my-configs", end)
 
     assert found(7, 7) == found(7, None) == found(3, 9) == ()
-    [told] = found(8, 7)
-    assert "have read to offset 8, and topic my-configs ends at 7" in told
-    assert "spec.connect.topics.config" in told
+    [message] = found(8, 7)
+    assert "have read to offset 8, and topic my-configs ends at 7" in message
+    assert "spec.connect.topics.config" in message
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_group_is_looked_at_before_its_lead_is_taken(
     ensure_topics_of(transport, config.topic_names, 1, 5_000)
     logs = Logs(transport, config)
     try:
-        told = seen_refusal(
+        message = seen_refusal(
             ServiceSettings("memory", "lake", Owner("a", "b", "c"), GroupPolicy(policy)), logs.config
         )
     finally:
         logs.close()
-    assert ("lake-configs ends at 0" in told) is refused
+    assert ("lake-configs ends at 0" in message) is refused

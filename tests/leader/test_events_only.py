@@ -71,7 +71,7 @@ def shells() -> list[Path]:
 
 def test_no_shell_changes_a_leaders_machine() -> None:
     found = {
-        str(path.relative_to(ROOT)): told for path in shells() if (told := list(wrong(path.read_text())))
+        str(path.relative_to(ROOT)): lines for path in shells() if (lines := list(wrong(path.read_text())))
     }
     assert found == {}
     assert ROOT / "leader" / "leader_thread.py" in shells()
@@ -115,12 +115,12 @@ def test_a_story_tells_how_the_state_came_about() -> None:
     group.policy(Policy(scheduled_rebalance_max_delay_ms=60_000))
     group.die("lake-0", proven=False)
     group.lose_lead("another leads")
-    told = [f"{line.cause.partition('#')[0]}: {line.what}" for line in group.machine.story()]
-    assert told[0] == "LeadTaken: leading: False -> True"
-    assert "RoundReady: answer 2: 2 members, 1 are assigned something" in told
-    assert "PolicyChanged: save the policy Default" in told
-    assert told[-2:] == ["LeadLost: leading: True -> False", "LeadLost: members: 1 -> 0"]
-    assert not any("Tick" in line and "rejoin" not in line and "request" not in line for line in told)
+    lines = [f"{line.cause.partition('#')[0]}: {line.what}" for line in group.machine.story()]
+    assert lines[0] == "LeadTaken: leading: False -> True"
+    assert "RoundReady: answer 2: 2 members, 1 are assigned something" in lines
+    assert "PolicyChanged: save the policy Default" in lines
+    assert lines[-2:] == ["LeadLost: leading: True -> False", "LeadLost: members: 1 -> 0"]
+    assert not any("Tick" in line and "rejoin" not in line and "request" not in line for line in lines)
 
 
 def test_a_story_is_bounded() -> None:

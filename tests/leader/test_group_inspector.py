@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
-from cooperator.leader.observability.group_inspector import NotSeen, Where, compose, told
+from cooperator.leader.observability.group_inspector import NotSeen, Where, compose, with_status
 from cooperator.leader.observability.projection import project
 from cooperator.logs import LeaderRecords, LogsRead
 from cooperator.model import (
@@ -66,7 +66,7 @@ def member(
 ) -> DescribedMember:
     """``role`` None: a stock worker."""
     allocation = ExtendedAssignment(0, "", "", 5, tuple(owned), (), 0, None)
-    agent = AgentReport(role, name, f"{name}-life", **report) if role is not None else None  # type: ignore[arg-type]
+    agent = AgentReport(role, name, f"{name}-incarnation", **report) if role is not None else None  # type: ignore[arg-type]
     if role is None:
         given = given._replace(agent=None)
     return DescribedMember(
@@ -126,7 +126,7 @@ def test_an_assignment_that_was_an_error_gave_nothing() -> None:
 
 
 def test_an_awaited_member_counts_as_expected() -> None:
-    hold = Hold(frozenset({A0}), NOW - 1000, NOW + 60_000, incarnation="w-2-life")
+    hold = Hold(frozenset({A0}), NOW - 1000, NOW + 60_000, incarnation="w-2-incarnation")
     memory = Memory(3, 16, joins={"w-3": NOW}, holds={"w-2": hold})
     snapshot = led_by_operator(memory=memory)
     assert snapshot.view.facts.expected == {"w-0", "w-1", "w-2", "w-3"}
@@ -181,9 +181,9 @@ def test_the_owner_of_a_stock_group_is_named() -> None:
     assert not any("marked" in note for note in seen(stock).notes)
     snapshot = seen(stock, state=LeaderRecords(owner=Owner("blue", "data", "lake")))
     assert snapshot.led_by is LedBy.STOCK
-    [told] = [note for note in snapshot.notes if "marked" in note]
-    assert "Worker data/lake of cluster 'blue'" in told
-    assert "GroupConflict" in told
+    [with_status] = [note for note in snapshot.notes if "marked" in note]
+    assert "Worker data/lake of cluster 'blue'" in with_status
+    assert "GroupConflict" in with_status
 
 
 def test_a_group_without_members_is_said_to_be_so() -> None:
@@ -215,7 +215,7 @@ def test_the_operators_projection_is_merged() -> None:
     fake.facts(facts)
     fake.post("a", "u0", "other")
     status = project(fake.machine.state, {})
-    snapshot = told(led_by_operator(), status)
+    snapshot = with_status(led_by_operator(), status)
     assert snapshot.view.facts == facts
     assert snapshot.view.suspended == {A1}
     assert snapshot.view.weights == {}
@@ -224,6 +224,6 @@ def test_the_operators_projection_is_merged() -> None:
 
 @pytest.mark.parametrize("status", [{}, {"leading": False, "inputs": {}}])
 def test_an_operator_that_does_not_lead_contributes_nothing(status: dict[str, object]) -> None:
-    snapshot = told(led_by_operator(), status)
+    snapshot = with_status(led_by_operator(), status)
     assert snapshot.view == led_by_operator().view
     assert any("does not lead now" in note for note in snapshot.notes)

@@ -92,7 +92,7 @@ def running_lead() -> Iterator[RunningLead]:
 
 
 def a_round(generation: int, *owned: TaskId, offset: int = -1, metadata: bytes | None = None) -> Round:
-    report = AgentReport(Role.WORKER, "lake-0", "life-1")
+    report = AgentReport(Role.WORKER, "lake-0", "incarnation-1")
     allocation = ExtendedAssignment(0, "", "", offset, owned, (), 0, None)
     data = encode_metadata(Metadata("http://lake-0/", offset, allocation, report), Protocol.SESSIONED)
     me = encode_metadata(
@@ -200,9 +200,9 @@ def test_the_story_of_a_leader_is_served(running_lead: RunningLead) -> None:
         lambda: (lead, logs), lambda: 0, GroupConfig("memory:9092", "lake", "me", Role.WORKER)
     )
     answer: Any = asyncio.run(routes.all()["GET /story"](None))  # type: ignore[arg-type, func-returns-value]
-    told = [line["what"] for line in json.loads(answer.text)["lines"]]
-    assert "leading: False -> True" in told
-    assert "write 1 config records: desired connectors" in told
+    lines = [line["what"] for line in json.loads(answer.text)["lines"]]
+    assert "leading: False -> True" in lines
+    assert "write 1 config records: desired connectors" in lines
 
 
 def test_a_leader_that_finds_itself_fenced_answers_that_it_does_not_lead(running_lead: RunningLead) -> None:
@@ -288,5 +288,5 @@ def test_a_proven_death_becomes_an_eviction(running_lead: RunningLead) -> None:
     lead = running_lead.lead(group)
     assignments(lead.plan(a_round(1)))
     lead.submit(ev.Delivered(1))
-    lead.submit(ev.FactsChanged(Facts(ended=frozenset({("lake-0", "life-1")}))))
+    lead.submit(ev.FactsChanged(Facts(ended=frozenset({("lake-0", "incarnation-1")}))))
     eventually(lambda: group.evicted == ["m-1"], 10)

@@ -126,7 +126,9 @@ class TestDepartures:
         lost = group.runs("lake-1")
         others = {i: group.runs(i) for i in ("lake-0", "lake-2")}
         dead = group.of("lake-1")
-        group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"}), ended={("lake-1", "life-2")}))
+        group.facts(
+            Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"}), ended={("lake-1", "incarnation-2")})
+        )
         assert group.evicted == [dead.member_id]
         del group.members[dead.member_id]
         group.round()

@@ -52,7 +52,7 @@ members = st.builds(
     lambda identity, number, owned, stops, agent, drains: Member(
         f"{identity}-{number}",
         identity,
-        f"life-{number}",
+        f"incarnation-{number}",
         tuple(owned),
         frozenset(owned[:1]) if stops else frozenset(),
         draining=drains,
@@ -67,7 +67,7 @@ members = st.builds(
     st.booleans(),
 )
 groups = st.lists(members, max_size=4, unique_by=lambda member: member.member_id).map(tuple)
-incarnations = st.tuples(st.sampled_from(IDENTITIES), st.sampled_from(["life-1", "life-2"]))
+incarnations = st.tuples(st.sampled_from(IDENTITIES), st.sampled_from(["incarnation-1", "incarnation-2"]))
 facts = st.builds(
     Facts,
     expected=st.none() | st.frozensets(st.sampled_from(IDENTITIES)),
@@ -171,7 +171,7 @@ class Events(RuleBasedStateMachine):
             records = (ConnectorRecord(name, {"connector.class": "noop"}), *task_records(name, ({}, {})))
             self.shell.append(records)
         self.shell.tell(ev.LeadTaken(Memory(), self.shell.fold.snapshot()))
-        newcomers = tuple(Member(f"{i}-1", i, "life-1", url=f"http://{i}-1/") for i in IDENTITIES)
+        newcomers = tuple(Member(f"{i}-1", i, "incarnation-1", url=f"http://{i}-1/") for i in IDENTITIES)
         self.members_join(newcomers, 0, "sessioned", None)
         self.assignments_arrive()
 

@@ -17,7 +17,7 @@ USED = ClusterConfig(3, {"jdbc": ConnectorConfig({"connector.class": "x"})})
 
 
 def metadata(role: Role | None, identity: str = "lake-0") -> bytes:
-    agent = AgentReport(role, identity, "life-1") if role else None
+    agent = AgentReport(role, identity, "incarnation-1") if role else None
     return encode_metadata(Metadata("http://a/", 3, None, agent), Protocol.SESSIONED)
 
 

@@ -10,26 +10,26 @@ from cooperator.planner.view import Facts
 from tests.harness.fake_group import FakeGroup
 
 
-def told(group: FakeGroup) -> Mapping[str, Any]:
+def projected(group: FakeGroup) -> Mapping[str, Any]:
     return project(group.machine.state, {})
 
 
 def conditions(group: FakeGroup) -> dict[str, list[Any]]:
-    return {type_: rest for type_, *rest in plan_conditions(told(group))}
+    return {type_: rest for type_, *rest in plan_conditions(projected(group))}
 
 
 def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() -> None:
     group = FakeGroup(Policy(assignor="Mine"))
     group.join("lake-0")
     group.round()
-    [warning] = told(group)["warnings"]
+    [warning] = projected(group)["warnings"]
     assert "assignor 'Mine' is not installed here" in warning
     assert conditions(group)["PlannedAsAsked"] == [False, "PlanWarning", warning]
     assert conditions(group)["Planned"] == [True, "Planned", ""], "there is a plan nevertheless"
 
     group.policy(Policy(assignor="Range"))
     group.round()
-    assert told(group)["warnings"] == []
+    assert projected(group)["warnings"] == []
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]
 
 
@@ -46,7 +46,7 @@ def with_one_task(connector: str) -> FakeGroup:
 
 
 def task(group: FakeGroup, name: str) -> Mapping[str, Any]:
-    [found] = (task for task in told(group)["tasks"] if task["name"] == name)
+    [found] = (task for task in projected(group)["tasks"] if task["name"] == name)
     return dict(found)
 
 
@@ -102,15 +102,15 @@ def test_a_task_that_failed_says_when_it_is_tried_again_and_the_group_is_at_rest
     runs = TaskStatus(instance, TaskState.RUNNING, "lake-0")
     waits = TaskStatus(a0, TaskState.RESTARTING, "lake-0", trace="no disk", next_attempt_ms=70_000)
 
-    def told_with(status: TaskStatus) -> dict[str, Any]:
+    def projected_with(status: TaskStatus) -> dict[str, Any]:
         return project(group.machine.state, {instance: runs, a0: status})
 
-    [_, found] = told_with(waits)["tasks"]
+    [_, found] = projected_with(waits)["tasks"]
     assert (found["state"], found["trace"], found["next_attempt_ms"]) == ("RESTARTING", "no disk", 70_000)
-    assert is_settled(told_with(waits))
-    assert not is_settled(told_with(replace(waits, next_attempt_ms=0))), "it stops, to start anew"
+    assert is_settled(projected_with(waits))
+    assert not is_settled(projected_with(replace(waits, next_attempt_ms=0))), "it stops, to start anew"
 
-    [_, found] = told_with(replace(waits, state=TaskState.FAILED, reason="RestartLimit"))["tasks"]
+    [_, found] = projected_with(replace(waits, state=TaskState.FAILED, reason="RestartLimit"))["tasks"]
     assert (found["state"], found["reason"]) == ("FAILED", "RestartLimit")
 
 
@@ -121,12 +121,12 @@ def test_a_stopped_connector_is_at_rest_though_its_instance_does_not_run() -> No
         instance: TaskStatus(instance, TaskState.STOPPED, "lake-0"),
         a0: TaskStatus(a0, TaskState.RUNNING, "lake-0"),
     }
-    told = dict(project(group.machine.state, said))
-    assert not is_settled(told), "nobody has asked for that: it is being started anew"
+    projected = dict(project(group.machine.state, said))
+    assert not is_settled(projected), "nobody has asked for that: it is being started anew"
 
-    [target] = told["connectors"].values()
+    [target] = projected["connectors"].values()
     target["state"] = "STOPPED"
-    assert is_settled(told)
+    assert is_settled(projected)
 
 
 def test_a_task_that_hangs_in_its_stop_is_a_condition_until_its_member_has_ended() -> None:

@@ -114,9 +114,15 @@ def test_a_real_broker_takes_the_others(broker: EmbeddedBroker, unique: str, siz
     config = LogsConfig(broker.bootstrap_servers, unique)
     ensure_topics(config)
     logs = open_logs(config)
-    told: list[ev.Event] = []
+    reported: list[ev.Event] = []
     actuator = Actuator(
-        LeaderSettings("http://leader/"), Group(), logs, told.append, told.append, lambda: False, lambda: 0
+        LeaderSettings("http://leader/"),
+        Group(),
+        logs,
+        reported.append,
+        reported.append,
+        lambda: False,
+        lambda: 0,
     )
     try:
         actuator.begin()
@@ -130,14 +136,14 @@ def test_a_real_broker_takes_the_others(broker: EmbeddedBroker, unique: str, siz
             ConnectorRecord("c", {"k": "\ud800"}),
             ConnectorRecord("d", {"k": "v"}),
         )
-        eventually(lambda: "b" in refused(actuator, told, records), 30, "the limit is in effect")
-        assert refused(actuator, told, records) == {"b", "c"}
+        eventually(lambda: "b" in refused(actuator, reported, records), 30, "the limit is in effect")
+        assert refused(actuator, reported, records) == {"b", "c"}
         assert logs.config.read_to_end(10_000).connectors.keys() == {"a", "d"}
     finally:
         logs.close()
 
 
-def refused(actuator: Actuator, told: list[ev.Event], records: tuple[object, ...]) -> set[str]:
-    told.clear()
+def refused(actuator: Actuator, reported: list[ev.Event], records: tuple[object, ...]) -> set[str]:
+    reported.clear()
     actuator.carry_out(ev.WriteConfig(records, "a test"))
-    return {event.connector for event in told if isinstance(event, ev.ConfigRefused)}
+    return {event.connector for event in reported if isinstance(event, ev.ConfigRefused)}

@@ -72,7 +72,7 @@ class Group:
 
     def says(self, name: str) -> bytes:
         allocation = ExtendedAssignment(0, "leader", "http://leader/", 5, tuple(self.owned[name]))
-        report = AgentReport(Role.WORKER, name, f"life of {name}", nonce=self.generation)
+        report = AgentReport(Role.WORKER, name, f"incarnation of {name}", nonce=self.generation)
         return encode_metadata(Metadata("http://member/", 5, allocation, report), Protocol.SESSIONED)
 
 

@@ -20,7 +20,7 @@ def test_after_a_save_of_unknown_outcome_the_next_round_saves_again() -> None:
     taken = machine.handle(ev.LeadTaken(Memory(), ClusterConfig()), 0)
     assert isinstance(taken[0], ev.SaveMemory)
     machine.handle(ev.MemorySaved(taken[0].memory), 0)
-    lake = Member("m", "lake-0", "life-1")
+    lake = Member("m", "lake-0", "incarnation-1")
     config = ClusterConfig(0, {"a": ConnectorConfig({})})
     first = machine.handle(ev.RoundReady(1, "sessioned", "l", (lake,), (), 0, config), 0)
     assert isinstance(first[0], ev.SaveMemory)

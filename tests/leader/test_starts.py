@@ -4,12 +4,12 @@ from cooperator.leader.starts import lease_end_ms
 from cooperator.model import Hold, Memory, Policy, TaskId, Unstopped
 
 TASKS = frozenset({TaskId("a", 0)})
-INCARNATION = ("lake-1", "life-1")
+INCARNATION = ("lake-1", "incarnation-1")
 POLICY = Policy(lease_ms=40_000, lease_margin_ms=5_000)
 
 
 def held(*unstopped: Unstopped) -> Memory:
-    hold = Hold(TASKS, since_ms=100_000, deadline_ms=400_000, incarnation="life-1")
+    hold = Hold(TASKS, since_ms=100_000, deadline_ms=400_000, incarnation="incarnation-1")
     return Memory(holds={"lake-1": hold}, unstopped=unstopped)
 
 
@@ -23,10 +23,10 @@ def test_not_from_its_first_absence_when_a_round_without_a_plan_may_have_renewed
 
 
 def test_it_is_over_when_nothing_may_run_there_any_more() -> None:
-    other = Unstopped("lake-1", "life-2", TASKS, 500_000)
+    other = Unstopped("lake-1", "incarnation-2", TASKS, 500_000)
     assert lease_end_ms(INCARNATION, held(other), POLICY) == 0
 
 
 def test_nothing_is_known_of_an_incarnation_without_a_hold() -> None:
     assert lease_end_ms(INCARNATION, Memory(), POLICY) is None
-    assert lease_end_ms(("lake-1", "life-2"), held(), POLICY) is None
+    assert lease_end_ms(("lake-1", "incarnation-2"), held(), POLICY) is None

@@ -196,10 +196,10 @@ def test_in_the_eager_protocol_a_stock_worker_is_sent_nothing_that_it_would_misr
 
 
 def condition(group: FakeGroup, type_: str) -> tuple[bool, str]:
-    told = {
+    incarnations = {
         name: (status, message) for name, status, _, message in conditions(project(group.machine.state, {}))
     }
-    return told[type_]
+    return incarnations[type_]
 
 
 def test_a_group_of_agents_has_none_of_these_conditions() -> None:
@@ -226,8 +226,8 @@ class TestSingleRestarts:
     def test_the_owner_is_asked(self) -> None:
         members = (worker("w", TaskId("a b", INSTANCE), TaskId("a b", 3)),)
         state = LeaderState(leading=True, members=members)
-        told = restart_url(state, RestartRecord("a b", task=3))
-        assert told == "http://w:8083/connectors/a%20b/tasks/3/restart?forward=false"
+        incarnations = restart_url(state, RestartRecord("a b", task=3))
+        assert incarnations == "http://w:8083/connectors/a%20b/tasks/3/restart?forward=false"
         assert (
             restart_url(state, RestartRecord("a b")) == "http://w:8083/connectors/a%20b/restart?forward=false"
         )

@@ -55,7 +55,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     owners=st.tuples(*[st.integers(0, 3)] * len(ALL_TASKS)),
     order=st.permutations(range(4)),
     at_once=st.integers(1, 4),
-    told=st.booleans(),
+    reported=st.booleans(),
     remembers=st.booleans(),
     has_addresses=st.booleans(),
     newcomer=st.booleans(),
@@ -68,7 +68,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     owners=(1, 0, 0, 1),
     order=[0, 2, 1, 3],
     at_once=1,
-    told=False,
+    reported=False,
     remembers=True,
     has_addresses=False,
     newcomer=False,
@@ -81,7 +81,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     owners=(1, 0, 0, 1),
     order=[0, 2, 1, 3],
     at_once=2,
-    told=True,
+    reported=True,
     remembers=True,
     has_addresses=True,
     newcomer=False,
@@ -94,7 +94,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     owners=(1, 0, 0, 1),
     order=[0, 1, 2, 3],
     at_once=1,
-    told=False,
+    reported=False,
     remembers=True,
     has_addresses=True,
     newcomer=True,
@@ -107,7 +107,7 @@ def test_no_task_runs_twice_and_all_run_in_the_end_in_every_order_of_returns(
     owners: tuple[int, ...],
     order: list[int],
     at_once: int,
-    told: bool,
+    reported: bool,
     remembers: bool,
     has_addresses: bool,
     newcomer: bool,
@@ -123,12 +123,12 @@ def test_no_task_runs_twice_and_all_run_in_the_end_in_every_order_of_returns(
     if not remembers:
         group.saved = Memory()
     reports = [member.report() for member in members]
-    if told:
+    if reported:
         group.take_lead(*reports)
     else:
         group.take_lead(unread=[member.unread() for member in members])
     # In mid-round no more is known than the address of the one that memory was given by.
-    if newcomer and has_addresses and (told or (remembers and incarnations == 1)):
+    if newcomer and has_addresses and (reported or (remembers and incarnations == 1)):
         # One more, which nobody has evicted, is there before the others: only addresses tell.
         processes.append(group.join(IDENTITIES[1], is_agent=False, url="http://10.0.0.9:8083/"))
     returning = [members[number] for number in order if number < len(members)]
@@ -143,7 +143,7 @@ def test_no_task_runs_twice_and_all_run_in_the_end_in_every_order_of_returns(
             member.identity == IDENTITIES[1] for member in returning[: (number + 1) // at_once * at_once]
         )
         if number + 1 == again_after and knows and policy_name is PolicyName.DEFAULT:
-            evicted_again(group, told)
+            evicted_again(group, reported)
             check_once(group, processes)
     for _ in range(3):
         group.round()
@@ -154,11 +154,11 @@ def test_no_task_runs_twice_and_all_run_in_the_end_in_every_order_of_returns(
     check_once(group, processes)
 
 
-def evicted_again(group: FakeGroup, told: bool) -> None:
+def evicted_again(group: FakeGroup, reported: bool) -> None:
     """Another leader evicts those that are back, while others are still away; they are back in its round."""
     group.machine.handle(ev.LeadLost("crash"), group.now_ms)
     present = list(group.members.values())
-    if told:
+    if reported:
         group.take_lead(*(member.report() for member in present))
     else:
         group.take_lead(unread=[member.unread() for member in present])
@@ -175,14 +175,14 @@ def comes_back(group: FakeGroup, member: FakeMember) -> None:
     group.members[member.member_id] = member
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["reported", "in mid-round"])
+@pytest.mark.parametrize("reported", [True, False], ids=["reported", "in mid-round"])
 def test_tasks_of_another_incarnation_wait_only_while_evicted_members_are_awaited(
-    told: bool,
+    reported: bool,
 ) -> None:
     group, (other, runs, idle) = group_of(2, (1, 1, 1, 1), Policy(), has_addresses=False)
     group.members.clear()
     members = (other, runs, idle)
-    if told:
+    if reported:
         group.take_lead(*(member.report() for member in members))
     else:
         group.take_lead(unread=[member.unread() for member in members])

@@ -22,12 +22,13 @@ AWAITED_MS = 35_000
 
 @dataclass(frozen=True)
 class TakeOver:
-    """``moves``: of tasks to members, by their numbers, by a stock worker that leads. ``told``: whether the
-    broker tells what evicted members reported. ``late``: members that are back after ``late_ms``. ``lost``:
-    members that end before they are back, which is proven then. ``remembers``: whether there is a memory."""
+    """``moves``: of tasks to members, by their numbers, by a stock worker that leads. ``reported``: whether
+    the broker tells what evicted members reported. ``late``: members that are back after ``late_ms``.
+    ``lost``: members that end before they are back, which is proven then. ``remembers``: whether there is a
+    memory."""
 
     moves: tuple[tuple[int, int], ...]
-    told: bool
+    reported: bool
     late: frozenset[int]
     late_ms: int
     lost: frozenset[int]
@@ -38,7 +39,7 @@ numbers = st.integers(0, MEMBERS - 1)
 take_overs = st.builds(
     TakeOver,
     moves=st.lists(st.tuples(st.integers(0, TASKS), numbers), max_size=4).map(tuple),
-    told=st.booleans(),
+    reported=st.booleans(),
     late=st.frozensets(numbers, max_size=2),
     late_ms=st.integers(0, AWAITED_MS - 5_000),
     lost=st.frozensets(numbers, max_size=2),
@@ -82,7 +83,7 @@ def take(group: FakeGroup, how: TakeOver, is_stock: bool) -> None:
     away = [members[number] for number in sorted(how.late | how.lost)]
     for member in away:
         del group.members[member.member_id]
-    if how.told:
+    if how.reported:
         group.take_lead(*(member.report() for member in members))
     else:
         group.take_lead(unread=[member.unread() for member in members])

@@ -91,8 +91,8 @@ def test_a_group_with_a_member_that_is_warming_up_is_not_settled() -> None:
     newcomer.warmth = Warmth.STALLED
     group.round()
     assert settled(group), "nothing will move because of it"
-    told = project(group.machine.state, {})["members"]
-    assert {member["identity"]: member["runtime"] for member in told} == {
+    projected = project(group.machine.state, {})["members"]
+    assert {member["identity"]: member["runtime"] for member in projected} == {
         "lake-0": "Warm",
         "lake-1": "Warm",
         "lake-2": "Warm",

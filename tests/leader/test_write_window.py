@@ -80,7 +80,7 @@ def test_a_fence_request_means_that_a_task_is_starting() -> None:
 
 def test_agents_are_not_waited_for() -> None:
     group = Group()
-    group.round(Member("m", "lake-0", "life"), **{"lake-0": A0})
+    group.round(Member("m", "lake-0", "incarnation"), **{"lake-0": A0})
     group.write_window.joining()
     assert group.write_window.is_over(0)
 

@@ -30,7 +30,7 @@ LATER = ORDERS.replace("name: orders", "name: again").replace("00:00:00Z", "00:0
 STORED = Stored(tuple(resource for text in (PIPES, ORDERS, LATER) for resource in parse(text, "test")))
 
 
-class Told:
+class RecordingLoop:
     """A Worker's loop that notes what it is told to restart."""
 
     def __init__(self) -> None:
@@ -42,17 +42,17 @@ class Told:
 
 
 def test_a_restart_reaches_the_group_under_the_name_in_kafka(tmp_path: Path) -> None:
-    host, told = Host(StateDir(tmp_path), Cluster("id", "127.0.0.1:1")), Told()
+    host, loop = Host(StateDir(tmp_path), Cluster("id", "127.0.0.1:1")), RecordingLoop()
     host._stored = STORED
-    host._workers = {("default", "pipes"): cast(WorkerLoop[LocalPlatform], told)}
+    host._workers = {("default", "pipes"): cast(WorkerLoop[LocalPlatform], loop)}
     assert host._restart("default", RestartRecord("orders", task=1)) == (202, "")
-    assert told.records == [RestartRecord("My Orders", task=1)]
+    assert loop.records == [RestartRecord("My Orders", task=1)]
 
 
 def test_running_tasks_are_shown_by_their_own_connector_only() -> None:
     def item(number: int, **more: Any) -> dict[str, Any]:
-        told = {"name": f"My Orders-{number}", "connector": "My Orders", "task": number, "trace": ""}
-        return {**told, "state": "RUNNING", "member": "w", "progress": "", "at_ms": 1, **more}
+        loop = {"name": f"My Orders-{number}", "connector": "My Orders", "task": number, "trace": ""}
+        return {**loop, "state": "RUNNING", "member": "w", "progress": "", "at_ms": 1, **more}
 
     leader = {"leading": True, "generation": 1, "members": [], "tasks": [item(-1), item(0)], "conditions": []}
     view = state_view(STORED, {("default", "pipes"): WorkerFacts(leader=leader)}, 1_000)

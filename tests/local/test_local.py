@@ -177,17 +177,17 @@ def test_plan_accepts_the_workers_name(running: Local, tmp_path: Path) -> None:
     placed = running.settled()
 
     def plan(*words: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(running.program("plan", *words, "--output", "json"))
-        return told
+        answer: dict[str, Any] = json.loads(running.program("plan", *words, "--output", "json"))
+        return answer
 
     saved = tmp_path / "pond.json"
-    told = plan("--worker", running.worker, "--die", f"{running.worker}-0", "--save", str(saved))
-    assert told["led_by"] == "operator"
-    assert told["notes"] == [], "the daemon has told what cannot be seen from outside"
-    held = {entry["name"] for entry in told["rounds"][0]["held"]}
+    answer = plan("--worker", running.worker, "--die", f"{running.worker}-0", "--save", str(saved))
+    assert answer["led_by"] == "operator"
+    assert answer["notes"] == [], "the daemon has told what cannot be seen from outside"
+    held = {entry["name"] for entry in answer["rounds"][0]["held"]}
     assert held == {task for task, member in placed.items() if member == f"{running.worker}-0"}
-    assert told["rest_after_ms"] == 60_000
-    assert plan("--file", str(saved), "--die", f"{running.worker}-0") == told
+    assert answer["rest_after_ms"] == 60_000
+    assert plan("--file", str(saved), "--die", f"{running.worker}-0") == answer
     assert running.settled() == placed
 
     refused = running.program("plan", "--worker", "puddle", code=1)

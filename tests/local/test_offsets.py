@@ -82,8 +82,8 @@ def test_a_connector_not_at_rest_is_refused_with_what_to_wait_for(
 def test_the_instance_of_another_connector_is_no_task_of_this_one() -> None:
     stopped = {"state": "STOPPED", "regrouping": False}
     members = [{"identity": "lake-0", "owned": ["copy", "copy-1"], "stopping": []}]
-    told = leader(connectors={"copy": stopped, "copy-1": stopped}, members=members)
-    assert why_not_at_rest(connector(), told) == ""
+    status = leader(connectors={"copy": stopped, "copy-1": stopped}, members=members)
+    assert why_not_at_rest(connector(), status) == ""
 
 
 Ask = Callable[..., Result]
@@ -113,9 +113,9 @@ class TestCommands:
         def ask(*words: str, class_: str = "kafka-to-kafka", state_: str = "Stopped", **more: Any) -> Result:
             text = MANIFESTS.format(class_=class_, state=state_, topic=unique)
             ManifestStore(state, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
-            told = leader(**more)
-            group = {"namespace": "default", "worker": "lake", **told}
-            tasks = [{"namespace": "default", "worker": "lake", **task} for task in told["tasks"]]
+            status = leader(**more)
+            group = {"namespace": "default", "worker": "lake", **status}
+            tasks = [{"namespace": "default", "worker": "lake", **task} for task in status["tasks"]]
             view = {"bootstrap_servers": broker.bootstrap_servers, "groups": [group], "tasks": tasks}
             monkeypatch.setattr(offsets, "ask_host", lambda directory: view)
             return CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path)])

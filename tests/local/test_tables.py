@@ -286,11 +286,11 @@ def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, mess
     incarnations = {f"lake-{n}": ProcessIncarnation(f"lake-{n}", f"inc{n}", "r", NOW, pid=1) for n in (0, 1)}
     slow = {**member("lake-1", "inc1"), "runtime": runtime}
     leader = {**LEADER, "members": [member("lake-0", "inc0"), slow]}
-    told = state_view(STORED, {("default", "lake"): WorkerFacts(incarnations, leader)}, NOW)
-    assert told["members"][1]["phase"] == phase
-    assert told["members"][1]["message"].startswith(message)
-    assert tables.worker_state(told["workers"][0]) == state
-    of_worker = tables.workers_table(told["workers"], NOW)
+    shown = state_view(STORED, {("default", "lake"): WorkerFacts(incarnations, leader)}, NOW)
+    assert shown["members"][1]["phase"] == phase
+    assert shown["members"][1]["message"].startswith(message)
+    assert tables.worker_state(shown["workers"][0]) == state
+    of_worker = tables.workers_table(shown["workers"], NOW)
     assert ("lake-1: its runtime failed to start" in of_worker) == (runtime == "Stalled")
 
 
@@ -338,10 +338,10 @@ def test_progress_of_any_text_is_no_error(text: str) -> None:
 
 
 def test_a_rate_expires_and_an_old_report_tells_its_age() -> None:
-    told = '{"rows_in": 11247, "rows_per_s": 7089.4, "lag": 12}'
+    shown = '{"rows_in": 11247, "rows_per_s": 7089.4, "lag": 12}'
     words = {
         seconds: tables.task_words(
-            task("a", 0, "RUNNING", "lake-0", progress=told, at_ms=NOW - 1_000 * seconds), NOW
+            task("a", 0, "RUNNING", "lake-0", progress=shown, at_ms=NOW - 1_000 * seconds), NOW
         )
         for seconds in (30, 31, 840)
     }

@@ -82,8 +82,8 @@ class LogsUnderTest:
     def open(self) -> Logs:
         """Opens the logs with clients of their own, as another process would. ``outages`` records those of
         the first."""
-        told = self.outages.append if not self.opened else lambda _: None
-        logs = Logs(self.fabric.transport(self.config.group_id, told), self.config)
+        report = self.outages.append if not self.opened else lambda _: None
+        logs = Logs(self.fabric.transport(self.config.group_id, report), self.config)
         self.opened.append(logs)
         return logs
 

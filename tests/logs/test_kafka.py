@@ -153,13 +153,13 @@ def test_a_record_beyond_the_limit_is_refused_and_the_writer_goes_on(logs: Logs)
 
 
 def test_an_unreachable_broker_is_named_within_ten_seconds(unique: str) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     address = f"127.0.0.1:{free_port()}"
 
-    logs = open_logs(LogsConfig(address, unique, write_timeout_ms=1_000), told.append)
+    logs = open_logs(LogsConfig(address, unique, write_timeout_ms=1_000), reports.append)
 
-    eventually(lambda: told and f"Kafka at {address} cannot be reached: " in told[-1], 10)
-    eventually(lambda: "Connection refused" in told[-1], 10)
+    eventually(lambda: reports and f"Kafka at {address} cannot be reached: " in reports[-1], 10)
+    eventually(lambda: "Connection refused" in reports[-1], 10)
     with pytest.raises(LogUnavailable, match=f"Kafka at {address} cannot be reached"):
         logs.config.read_to_end(500)
     with pytest.raises(LogUnavailable, match=f"writer {unique}-leader cannot be opened"):
@@ -167,11 +167,11 @@ def test_an_unreachable_broker_is_named_within_ten_seconds(unique: str) -> None:
     with pytest.raises(LogUnavailable):
         ensure_topics(LogsConfig(address, unique), timeout_ms=500)
     logs.close()
-    assert told[-1] == ""
+    assert reports[-1] == ""
 
 
 def test_wrong_credentials_are_reported_but_not_shown(broker: EmbeddedBroker, unique: str) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     security = {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "PLAIN",
@@ -180,10 +180,10 @@ def test_wrong_credentials_are_reported_but_not_shown(broker: EmbeddedBroker, un
     }
     config = LogsConfig(broker.bootstrap_servers, unique, security)
 
-    logs = open_logs(config, told.append)
+    logs = open_logs(config, reports.append)
 
-    eventually(lambda: told and "cannot be reached: " in told[-1] and "SASL" in told[-1], 10)
-    assert "sesame" not in f"{config!r} {told} {logs!r} {vars(logs)}"
+    eventually(lambda: reports and "cannot be reached: " in reports[-1] and "SASL" in reports[-1], 10)
+    assert "sesame" not in f"{config!r} {reports} {logs!r} {vars(logs)}"
     logs.close()
 
 
@@ -191,9 +191,9 @@ def test_a_flood_of_statuses_in_an_outage_leaves_the_newest_of_each_task(
     broker: EmbeddedBroker, config: LogsConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topic_writer, "_QUEUE", 100)
-    told: list[str] = []
+    reports: list[str] = []
     ensure_topics(config)
-    logs = open_logs(config, told.append)
+    logs = open_logs(config, reports.append)
     newest = {}
     broker.kill()
     try:
@@ -201,30 +201,32 @@ def test_a_flood_of_statuses_in_an_outage_leaves_the_newest_of_each_task(
             task = TaskId("x", n % 50)
             newest[task] = TaskStatus(task, TaskState.RUNNING, "w", at_ms=n)
             logs.status.put(newest[task])
-        eventually(lambda: told and "cannot be reached" in told[-1], 15)
+        eventually(lambda: reports and "cannot be reached" in reports[-1], 15)
     finally:
         broker.start()
 
     logs.status.flush(30_000)
 
     assert logs.status.read_to_end(MS) == newest
-    eventually(lambda: told[-1] == "", 15)
+    eventually(lambda: reports[-1] == "", 15)
     logs.close()
 
 
 def test_statuses_that_cannot_be_written_are_reported(config: LogsConfig, admin: AdminClient) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     create(admin, f"{config.group_id}-configs")
     create(admin, f"{config.group_id}-leader")
-    logs = open_logs(config, told.append)
+    logs = open_logs(config, reports.append)
 
     logs.status.put(TaskStatus(TaskId("x", 0), TaskState.RUNNING, "w"))
 
     topic = f"topic {config.group_id}-status"
-    eventually(lambda: f"{topic}: records are waiting to be written: {topic} does not exist yet" in told, 10)
+    eventually(
+        lambda: f"{topic}: records are waiting to be written: {topic} does not exist yet" in reports, 10
+    )
     ensure_topics(config)
     logs.status.flush(MS)
-    eventually(lambda: told[-1] == "", 10)
+    eventually(lambda: reports[-1] == "", 10)
     logs.close()
 
 

@@ -27,20 +27,20 @@ class Follower:
 
 
 def test_an_outage_is_reported_once_and_its_end_when_all_are_over() -> None:
-    told: list[str] = []
-    outages = Outages(told.append)
+    reports: list[str] = []
+    outages = Outages(reports.append)
 
     outages.report("configs", "no broker")
     outages.report("configs", "no broker")
     outages.report("leader", "no broker")
     outages.report("status", "records wait")
     outages.clear("configs")
-    assert told == ["no broker"], "the leader log still reports the same outage"
+    assert reports == ["no broker"], "the leader log still reports the same outage"
     outages.clear("leader")
     outages.clear("status")
     outages.clear("status")
 
-    assert told == ["no broker", "records wait", ""]
+    assert reports == ["no broker", "records wait", ""]
     assert outages.of("status") is None
 
 

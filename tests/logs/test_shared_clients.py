@@ -136,11 +136,11 @@ def test_groups_of_one_process_have_one_reader_one_writer_and_one_admin_client(
 def test_closing_a_group_keeps_the_clients_of_others_and_the_last_one_closes_them(
     process: Process, unique: str
 ) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     threads = set(threading.enumerate())
     ensure_topics(process.config(f"{unique}-b"))
     assert process.own() == 0, "it is unused by now"
-    first, other = process.in_use(f"{unique}-a"), process.open(process.config(f"{unique}-b"), told.append)
+    first, other = process.in_use(f"{unique}-a"), process.open(process.config(f"{unique}-b"), reports.append)
     other.writer.open()
 
     first.close()
@@ -151,7 +151,7 @@ def test_closing_a_group_keeps_the_clients_of_others_and_the_last_one_closes_the
     again = process.in_use(f"{unique}-a")
     assert again.status.snapshot() == {X: RUNNING}
     assert process.own() == 3 + 1
-    assert told == []
+    assert reports == []
     again.close()
     other.close()
     eventually(lambda: process.own() == 0)
@@ -159,19 +159,19 @@ def test_closing_a_group_keeps_the_clients_of_others_and_the_last_one_closes_the
 
 
 def test_a_dead_cluster_or_a_wrong_password_affects_its_own_group_only(process: Process, unique: str) -> None:
-    told: dict[str, list[str]] = {"good": [], "dead": [], "refused": []}
+    reports: dict[str, list[str]] = {"good": [], "dead": [], "refused": []}
     good = process.config(f"{unique}-good")
     ensure_topics(good)
-    logs = process.open(good, told["good"].append)
+    logs = process.open(good, reports["good"].append)
     dead = process.open(
-        LogsConfig(f"127.0.0.1:{free_port()}", f"{unique}-dead", write_timeout_ms=500), told["dead"].append
+        LogsConfig(f"127.0.0.1:{free_port()}", f"{unique}-dead", write_timeout_ms=500), reports["dead"].append
     )
     refused = process.open(
         LogsConfig(process.broker.bootstrap_servers, f"{unique}-refused", WRONG, write_timeout_ms=500),
-        told["refused"].append,
+        reports["refused"].append,
     )
-    eventually(lambda: told["dead"] and "Connection refused" in told["dead"][-1], 15)
-    eventually(lambda: told["refused"] and "SASL" in told["refused"][-1], 15)
+    eventually(lambda: reports["dead"] and "Connection refused" in reports["dead"][-1], 15)
+    eventually(lambda: reports["refused"] and "SASL" in reports["refused"][-1], 15)
 
     writes(logs)
     for other in (dead, refused):
@@ -184,9 +184,9 @@ def test_a_dead_cluster_or_a_wrong_password_affects_its_own_group_only(process: 
         other.close()
 
     writes(logs)
-    assert told["good"] == []
-    assert told["dead"][-1] == told["refused"][-1] == ""
-    assert PASSWORD not in f"{told}"
+    assert reports["good"] == []
+    assert reports["dead"][-1] == reports["refused"][-1] == ""
+    assert PASSWORD not in f"{reports}"
 
 
 def test_other_credentials_get_other_clients(process: Process, unique: str) -> None:
@@ -270,7 +270,7 @@ def test_a_follower_that_fails_reads_the_same_records_again_and_affects_no_other
 def test_a_hanging_outage_callback_does_not_delay_the_callbacks_of_others(
     process: Process, unique: str
 ) -> None:
-    hangs, go_on, told = threading.Event(), threading.Event(), list[str]()
+    hangs, go_on, reports = threading.Event(), threading.Event(), list[str]()
 
     def on_outage(message: str) -> None:
         hangs.set()
@@ -280,9 +280,9 @@ def test_a_hanging_outage_callback_does_not_delay_the_callbacks_of_others(
     try:
         assert hangs.wait(10)
 
-        process.open(process.config(f"{unique}-b"), told.append)
+        process.open(process.config(f"{unique}-b"), reports.append)
 
-        eventually(lambda: told and "does not exist" in told[-1], 10)
+        eventually(lambda: reports and "does not exist" in reports[-1], 10)
         writes(process.in_use(f"{unique}-c"))
     finally:
         go_on.set()

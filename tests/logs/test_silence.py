@@ -112,11 +112,11 @@ class SilentReader:
     consumers: list[DeafenableConsumer]
     looks: list[int]
     refusing: threading.Event
-    told: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     topic_readers: list[TopicReader] = field(default_factory=list)
 
     def follow(self, topic: str, partitions: int = 1) -> "RecordingFollower":
-        transport = KafkaTransport(self.broker.bootstrap_servers, self.group, {}, self.told.append)
+        transport = KafkaTransport(self.broker.bootstrap_servers, self.group, {}, self.reports.append)
         transport.ensure_topic(self.name(topic), partitions, -1, MS)
         notebook = RecordingFollower()
         topic_reader = transport.topic_reader(self.name(topic), notebook)
@@ -192,10 +192,12 @@ def test_a_consumer_that_stops_receiving_is_replaced_and_no_record_is_missed(
     silent.write("status", "running")
     eventually(lambda: status.taken == ["running"], 15)
     assert len(silent.consumers) == 2
-    told = f"topic {silent.name('configs')}, partition 0: no record after offset 1, although the broker has 2"
-    assert told in caplog.text
+    reports = (
+        f"topic {silent.name('configs')}, partition 0: no record after offset 1, although the broker has 2"
+    )
+    assert reports in caplog.text
     assert "status" not in caplog.text, "the follower missed nothing"
-    assert silent.told == []
+    assert silent.reports == []
 
 
 @pytest.mark.real
@@ -227,7 +229,7 @@ def test_quiet_topics_are_checked_together_and_keep_their_consumer(
     assert silent.looks[-3:] == [3, 3, 3], "one request covers all of them"
     assert len(silent.consumers) == 1
     assert open_.taken == ["whole"]
-    assert silent.told == []
+    assert silent.reports == []
     producer.abort_transaction(10)
     silent.looks_again(6)
     assert len(silent.consumers) == 1, "aborted records are skipped"
@@ -249,7 +251,7 @@ def test_a_check_that_fails_proves_nothing(silent: SilentReader, caplog: pytest.
     silent.looks_again(3)
     assert len(silent.consumers) == 1, "no end offset was known"
     assert caplog.text == ""
-    assert silent.told == []
+    assert silent.reports == []
     silent.refusing.clear()
     eventually(lambda: notebook.taken == ["heard", "unheard"], 15)
 
@@ -280,7 +282,7 @@ def test_an_outage_of_the_broker_replaces_no_consumer(silent: SilentReader) -> N
     silent.looks_again(1)
     silent.broker.kill()
     try:
-        eventually(lambda: silent.told and "cannot be reached" in silent.told[-1])
+        eventually(lambda: silent.reports and "cannot be reached" in silent.reports[-1])
         assert len(silent.consumers) == 1
     finally:
         silent.broker.start()
@@ -288,7 +290,7 @@ def test_an_outage_of_the_broker_replaces_no_consumer(silent: SilentReader) -> N
     silent.write("configs", "again")
 
     eventually(lambda: notebook.taken == ["again"])
-    eventually(lambda: silent.told[-1] == "")
+    eventually(lambda: silent.reports[-1] == "")
     silent.looks_again(2)
 
 

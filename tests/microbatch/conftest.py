@@ -16,7 +16,7 @@ from tests.microbatch.cluster import Cluster
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkHost]:
     root = tmp_path_factory.mktemp("spark")
     host = SparkHost(
-        RuntimeSettings("lake-0", "life-1", checkpoints=root / "checkpoints", state_dir=root / "state")
+        RuntimeSettings("lake-0", "incarnation-1", checkpoints=root / "checkpoints", state_dir=root / "state")
     )
     yield host
     host.close(30)

@@ -81,14 +81,14 @@ class FakeBatches:
         failures = []
         rows = 0
         for index, slot in enumerate(slots):
-            told = {each.partition: records[each.partition].value.split(" ") for each in slot}
-            assert all(told[each.partition][0] == str(each.end) for each in slot)
+            contents = {each.partition: records[each.partition].value.split(" ") for each in slot}
+            assert all(contents[each.partition][0] == str(each.end) for each in slot)
             kind, commits = self.fate(len(self.ran) - 1, index)
             if session != str(self.log.session):
                 kind, commits = Kind.FENCED, False
             if commits:
                 self.log.commit(slot)
-                self.log.topic_ids.update((unit, topic_id) for unit, (_, topic_id) in told.items())
+                self.log.topic_ids.update((unit, topic_id) for unit, (_, topic_id) in contents.items())
                 rows += sum(each.size for each in slot)
             if kind is not None:
                 failures.append(SlotFailure(index, kind, f"slot {index} is {kind.value}"))

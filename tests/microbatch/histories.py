@@ -87,7 +87,7 @@ class History(Threads):
     def begin(self, task: int, units: Sequence[UnitKey], epoch: Epoch) -> Running:
         member = self.choices.below(2)
         number = len(self.attempts) + 1
-        claim = Claim.of(epoch, number, f"m-{member}/life-1")
+        claim = Claim.of(epoch, number, f"m-{member}/incarnation-1")
         names = [str(task)] if self.rules.ids_by_task else [unit.unit for unit in units]
         slots = Slots.of_units("w", CONNECTOR, names, 1 + self.choices.below(3))
         if self.choices.below(2) == 0:

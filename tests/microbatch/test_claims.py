@@ -34,15 +34,15 @@ units = st.builds(UnitKey, names, names)
 slots = st.builds(Slots, st.text(min_size=1), st.integers(1, MAX_SLOTS))
 positions = st.builds(Position, st.integers(0, 2**63 - 1), claims, st.text())
 
-CLAIM = Claim(Epoch(3, 17), 2, "lake-0_life-1")
+CLAIM = Claim(Epoch(3, 17), 2, "lake-0_incarnation-1")
 UNIT = UnitKey("copy", "lines-0")
 
 
 def test_records_look_like_this() -> None:
-    assert ClaimKey(UNIT, CLAIM).encode() == b"c/copy/lines-0/3-17-2-lake-0_life-1"
+    assert ClaimKey(UNIT, CLAIM).encode() == b"c/copy/lines-0/3-17-2-lake-0_incarnation-1"
     assert Slots("lake-tasks/copy/0", 4).encode() == b'{"version":1,"prefix":"lake-tasks/copy/0","slots":4}'
     assert PositionKey(UNIT).encode() == b"p/copy/lines-0"
-    assert Position(12, CLAIM).encode() == b'{"version":1,"next":12,"claim":"3-17-2-lake-0_life-1"}'
+    assert Position(12, CLAIM).encode() == b'{"version":1,"next":12,"claim":"3-17-2-lake-0_incarnation-1"}'
     assert Slots("lake-tasks/copy/0", 2).ids == ("lake-tasks/copy/0/0", "lake-tasks/copy/0/1")
 
 

@@ -18,14 +18,14 @@ class FakeEnds:
     def __init__(self) -> None:
         self.now: dict[Partition, int] = {}
         self.watched: set[Partition] = set()
-        self.told: dict[Partition, int] = {}
+        self.offsets: dict[Partition, int] = {}
         self.looks = 0
         self.away = False
         self.goes_on = threading.Event()
         self.goes_on.set()
 
     def watch(self, partitions: Collection[Partition]) -> None:
-        self.watched, self.told = set(partitions), {}
+        self.watched, self.offsets = set(partitions), {}
 
     def look(self, timeout_ms: int) -> Look:
         self.looks += 1
@@ -33,8 +33,8 @@ class FakeEnds:
             raise TimeoutError("no broker")
         found = {each: end for each, end in self.now.items() if each in self.watched}
         assert self.goes_on.wait(30)
-        changed = {each: end for each, end in found.items() if self.told.get(each) != end}
-        self.told |= changed
+        changed = {each: end for each, end in found.items() if self.offsets.get(each) != end}
+        self.offsets |= changed
         return Look(changed, dict.fromkeys(self.watched - set(found), "not here"))
 
     def close(self) -> None:

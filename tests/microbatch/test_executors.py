@@ -34,7 +34,7 @@ def far_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.bindAddress": "127.0.0.1",
     }
     settings = RuntimeSettings(
-        "lake-0", "life-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
+        "lake-0", "incarnation-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
     )
     host = SparkHost(settings)
     session = host.session(Event())

@@ -93,7 +93,7 @@ def task(broker: EmbeddedBroker, unique: str) -> Iterator[Tasks]:
     ensure_topic(client, f"{unique}-rows", 1, -1)
 
     def make(generation: int, **more: object) -> Task:
-        return Task(client, unique, Claim.of(Epoch(1, generation), 1, "lake-0/life-1"), **more)
+        return Task(client, unique, Claim.of(Epoch(1, generation), 1, "lake-0/incarnation-1"), **more)
 
     return make
 

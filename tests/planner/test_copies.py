@@ -9,9 +9,9 @@ TASK = TaskId("a", 0)
 
 def test_a_task_that_two_are_owed_is_given_to_one() -> None:
     """The reports of evicted members are older than the memory."""
-    members = tuple(Member(f"m{n}", f"lake-{n}", f"life-{n}") for n in range(2))
+    members = tuple(Member(f"m{n}", f"lake-{n}", f"incarnation-{n}") for n in range(2))
     given = {"lake-0": frozenset({TASK}), "lake-1": frozenset({TASK, TaskId("a", -1)})}
-    memory = Memory(1, 4, given, {"lake-0": "life-0", "lake-1": "life-1"})
+    memory = Memory(1, 4, given, {"lake-0": "incarnation-0", "lake-1": "incarnation-1"})
     view = View(now_ms=1_000, generation=5, members=members, tasks={"a": 1}, policy=Policy())
     decided, after = plan(view, memory)
     assigned = [task for assignment in decided.assignments.values() for task in assignment.assigned]
@@ -20,8 +20,8 @@ def test_a_task_that_two_are_owed_is_given_to_one() -> None:
 
 
 def test_a_copy_that_another_member_keeps_is_not_held_for_one_that_drains() -> None:
-    drains = Member("m0", "lake-0", "life-0", owned=(TASK,), draining=True)
-    keeps = Member("m1", "lake-1", "life-1", owned=(TASK,))
+    drains = Member("m0", "lake-0", "incarnation-0", owned=(TASK,), draining=True)
+    keeps = Member("m1", "lake-1", "incarnation-1", owned=(TASK,))
     facts = Facts(gone=frozenset({"lake-1"}))
     view = View(
         now_ms=1_000, generation=5, members=(drains, keeps), tasks={"a": 1}, policy=Policy(), facts=facts
@@ -34,9 +34,9 @@ def test_a_copy_that_another_member_keeps_is_not_held_for_one_that_drains() -> N
 
 
 def test_copies_of_superseded_members_are_reserved_for_one_newest_incarnation() -> None:
-    older = tuple(Member(f"old{n}", f"lake-{n}", "life-1", owned=(TASK,)) for n in range(2))
-    newest = tuple(Member(f"new{n}", f"lake-{n}", "life-2") for n in range(2))
-    memory = Memory(1, 4, {}, {}, former={f"lake-{n}": ("life-1",) for n in range(2)})
+    older = tuple(Member(f"old{n}", f"lake-{n}", "incarnation-1", owned=(TASK,)) for n in range(2))
+    newest = tuple(Member(f"new{n}", f"lake-{n}", "incarnation-2") for n in range(2))
+    memory = Memory(1, 4, {}, {}, former={f"lake-{n}": ("incarnation-1",) for n in range(2)})
     view = View(now_ms=1_000, generation=5, members=older + newest, tasks={"a": 1}, policy=Policy())
     decided, after = plan(view, memory)
     assert [decided.assignments[f"old{n}"].revoked for n in range(2)] == [(TASK,), (TASK,)]

@@ -235,15 +235,17 @@ def check_warm(view: View, decided: Plan) -> None:
     ended = view.facts.ended
     # Of several incarnations of an identity only the planner knows which one is the newest, and may be given
     # work.
-    any_life = [
+    any_incarnation = [
         member
         for member in view.members
         if not member.draining
         and member.identity not in gone | view.facts.cordoned
         and (member.identity, member.incarnation) not in ended
     ]
-    one_of_several_is_warm = any(m.warmth is Warmth.WARM and m.member_id not in alone for m in any_life)
-    open_to_work = [m for m in any_life if m.member_id in alone]
+    one_of_several_is_warm = any(
+        m.warmth is Warmth.WARM and m.member_id not in alone for m in any_incarnation
+    )
+    open_to_work = [m for m in any_incarnation if m.member_id in alone]
     warm = [member for member in open_to_work if member.warmth is Warmth.WARM]
     coming = [member for member in open_to_work if member.warmth is Warmth.WARMING]
     own = {Why.RETURNED, Why.UNDELIVERED}

@@ -46,9 +46,9 @@ def test_an_incarnation_that_hangs_is_deleted_and_its_successor_is_not(pool: Sta
     assert group is not None
     observed = replace(pods.observed(), group=replace(group, hung=frozenset({("lake-1", pod.incarnation)})))
 
-    told = decide(pods.desired, observed, pods.memory, pods.now_ms)
+    decided = decide(pods.desired, observed, pods.memory, pods.now_ms)
 
-    assert told.actions == (Delete("lake-1", pod.incarnation),)
+    assert decided.actions == (Delete("lake-1", pod.incarnation),)
     later = replace(group, hung=frozenset({("lake-1", "an earlier incarnation")}))
     again = decide(pods.desired, replace(observed, group=later), pods.memory, pods.now_ms)
     assert again.actions == ()
@@ -88,11 +88,11 @@ def test_a_crash_is_proven_and_the_same_identity_is_back_at_once(pool: Start) ->
 
 def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
     pods = pool(2)
-    pauses, told = [], []
+    pauses, decided = [], []
     for _ in range(5):
         pods.crash("lake-1")
         pods.step()
-        told.append(pods.decide().reports)
+        decided.append(pods.decide().reports)
         since_ms = pods.now_ms
         while "lake-1" not in pods.pods:
             pods.wait()
@@ -101,8 +101,8 @@ def test_a_crash_loop_slows_down_and_is_reported(pool: Start) -> None:
         pods.settle()
 
     assert pauses == [1, 10, 20, 40, 80]
-    assert told[0] == (), "the first crash does not delay the restart"
-    (report,) = told[-1]
+    assert decided[0] == (), "the first crash does not delay the restart"
+    (report,) = decided[-1]
     assert (report.reason, report.subject) == (ReportReason.CRASH_LOOP, "lake-1")
     assert "5 times" in report.message
     assert pods.decide().reports == (), "the pod is a member again"

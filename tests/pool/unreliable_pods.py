@@ -97,7 +97,7 @@ class UnreliablePods:
 
     def _create(self, action: Create) -> None:
         self.births += 1
-        incarnation = f"life-{self.births}"
+        incarnation = f"incarnation-{self.births}"
         ready = [name for name, node in self.nodes.items() if node.ready and not node.cordoned] or list(NODES)
         node = ready[self.births % len(ready)]
         self.pods[action.identity] = Pod(
@@ -145,7 +145,7 @@ class UnreliablePods:
         # Kubernetes reports starts in whole seconds: nothing starts twice in one.
         self.now_ms += 1000
         self.running.pop((identity, pod.incarnation), None)
-        incarnation = f"life-{self.births}"
+        incarnation = f"incarnation-{self.births}"
         self.running[identity, incarnation] = pod.node
         self._put(pod, incarnation=incarnation, phase=Phase.RUNNING, started_ms=self.now_ms)
 

@@ -66,9 +66,9 @@ class FakeGroup:
             name, state = connector.connector_name, _STATES[connector.spec.state]
             numbers = [-1] if state == "STOPPED" else range(-1, connector.spec.tasks_max)
             for number in numbers:
-                told = {"name": f"{name}-{number}", "connector": name, "task": number, "trace": ""}
+                reported = {"name": f"{name}-{number}", "connector": name, "task": number, "trace": ""}
                 shown = "RUNNING" if name in self.busy else state
-                tasks.append({**told, "state": shown, "member": "lake-0"})
+                tasks.append({**reported, "state": shown, "member": "lake-0"})
         known = {
             c.connector_name: {"state": _TARGETS[c.spec.state].value, "regrouping": False}
             for c in self.connectors.all()
@@ -97,7 +97,7 @@ class FakeGroup:
         return 202
 
     def cluster_id(self) -> str:
-        return "twin"
+        return "fake"
 
 
 _TARGETS = {

@@ -237,9 +237,9 @@ def test_a_restart_shows_what_it_is_about_to_do(
 ) -> None:
     """KIP-745; kcctl counts the tasks by this answer."""
     fake.create("a")
-    told = fake.group.status()
-    told["tasks"][-1]["state"] = "FAILED"
-    monkeypatch.setattr(fake.group, "status", lambda: told)
+    reported = fake.group.status()
+    reported["tasks"][-1]["state"] = "FAILED"
+    monkeypatch.setattr(fake.group, "status", lambda: reported)
     answer = fake(f"POST /connectors/a/restart?{query}").body
     assert answer["connector"]["state"] == instance
     assert [task["state"] for task in answer["tasks"]] == tasks
@@ -280,7 +280,7 @@ def test_members_on_spark_have_no_configurable_loggers(fake: FakeFront) -> None:
 
 def test_the_root_describes_the_cluster(fake: FakeFront) -> None:
     about = fake.ok("GET /")
-    assert about["kafka_cluster_id"] == "twin"
+    assert about["kafka_cluster_id"] == "fake"
     assert about["commit"].startswith("cooperator-")
     assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", about["version"]), (
         "clients compare the version with Kafka's"

@@ -107,8 +107,8 @@ def test_a_configuration_is_replaced_while_its_connector_runs(local_api: LocalAp
         ),
         60,
     )
-    told = local_api.ask("PUT /connectors/grown/config", {**config, "units": "3"}, 400)["message"]
-    assert "units" in told  # This option is fixed while checkpoints exist.
+    answer = local_api.ask("PUT /connectors/grown/config", {**config, "units": "3"}, 400)["message"]
+    assert "units" in answer  # This option is fixed while checkpoints exist.
     local_api.ask("DELETE /connectors/grown", code=204)
 
 
@@ -137,8 +137,8 @@ def test_a_member_with_the_checkpoints_moves_offsets(
         return {"partition": partition, "offset": {"kafka_offset": offset}}
 
     assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": [entry(5)]}
-    told = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]})
-    assert told["message"].startswith("1 offsets")
+    answer = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]})
+    assert answer["message"].startswith("1 offsets")
     assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": [entry(8)]}
     refused = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(99)]}, 400)
     assert "99" in refused["message"]

@@ -24,7 +24,7 @@ def heard() -> Heard:
 def settings(tmp_path: Path) -> RuntimeSettings:
     return RuntimeSettings(
         member="lake-0",
-        incarnation="life-1",
+        incarnation="incarnation-1",
         checkpoints=tmp_path / "checkpoints",
         state_dir=tmp_path / "state",
         journal=tmp_path / "journal.jsonl",
@@ -45,7 +45,7 @@ def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     root = tmp_path_factory.mktemp("spark")
     settings = RuntimeSettings(
         member="lake-0",
-        incarnation="life-1",
+        incarnation="incarnation-1",
         checkpoints=root / "checkpoints",
         state_dir=root / "state",
         group_id=root.name,

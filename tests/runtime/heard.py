@@ -61,12 +61,12 @@ class Heard:
     def wait(self, task: TaskId, *expected: tuple[str, int], timeout_s: float = 30) -> None:
         """Waits until the events of the task are exactly these."""
 
-        def told() -> bool:
+        def is_reported() -> bool:
             heard = self.of(task)
             assert heard == list(expected), f"told of {task}: {heard} {self.traces} {self.texts.get(task)}"
             return True
 
-        eventually(told, timeout_s, f"{task}: {expected}")
+        eventually(is_reported, timeout_s, f"{task}: {expected}")
 
     def progress_of(self, task: TaskId) -> dict[str, Any]:
         text = self.texts.get(task)

@@ -43,21 +43,23 @@ class Logged:
 
 
 def main() -> None:
-    told = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = RuntimeSettings(
         member="lake-0",
-        incarnation=told["incarnation"],
-        checkpoints=told["checkpoints"] if "://" in told["checkpoints"] else Path(told["checkpoints"]),
-        state_dir=Path(told["state_dir"]),
-        group_id=told["group_id"],
-        bootstrap_servers=told["bootstrap_servers"],
-        spark_conf=told.get("spark_conf", {}),
-        heap_mb=told.get("heap_mb", 1024),
+        incarnation=arguments["incarnation"],
+        checkpoints=arguments["checkpoints"]
+        if "://" in arguments["checkpoints"]
+        else Path(arguments["checkpoints"]),
+        state_dir=Path(arguments["state_dir"]),
+        group_id=arguments["group_id"],
+        bootstrap_servers=arguments["bootstrap_servers"],
+        spark_conf=arguments.get("spark_conf", {}),
+        heap_mb=arguments.get("heap_mb", 1024),
     )
     runtime = SparkRuntime(settings, Logged())
-    epoch = Epoch(*told["epoch"]) if "epoch" in told else None
-    for connector, number, config in told["tasks"]:
+    epoch = Epoch(*arguments["epoch"]) if "epoch" in arguments else None
+    for connector, number, config in arguments["tasks"]:
         runtime.start(TaskSpec(TaskId(connector, number), config, epoch=epoch), 1)
     threading.Event().wait()
 

@@ -13,14 +13,14 @@ def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: i
     """Opens the sink of a checkpoint whose query has this id and progress. A suffix after a slash changes
     only the id: the same checkpoint after a reset. ``member`` is a Spark session."""
     session = member.newSession()
-    told = {
+    settings = {
         "spark.sql.streaming.checkpointFileManagerClass": "dev.cooperator.spark.FencedCheckpointFileManager",
         "cooperator.output.query": query,
         "cooperator.output.owner": f"Connector of {query.partition('/')[0]}",
         "cooperator.output.committed": str(committed),
         "cooperator.output.newest": str(newest),
     }
-    for name, value in told.items():
+    for name, value in settings.items():
         session.conf.set(name, value)
     return FileSink(session, "parquet", path, (), {})
 

@@ -69,12 +69,12 @@ def to_files(output: Path, topic: str) -> dict[str, str]:
 
 
 @contextmanager
-def member(told: dict[str, object], log: Path) -> Iterator[int]:
+def member(member_options: dict[str, object], log: Path) -> Iterator[int]:
     """Starts a process group (yields its id), which is killed at the end, whatever it is doing."""
     script = Path(__file__).with_name("member.py")
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, str(script), json.dumps(told)],
+            [sys.executable, str(script), json.dumps(member_options)],
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -134,9 +134,9 @@ class SparkBench:
         self.start(instance, config)
 
         def grouped() -> list[dict[str, str]] | None:
-            told = self.heard.configs.get(name, [])[known:]
-            found = sum(len(task["task.units"].split(",")) for task in told[-1]) if told else 0
-            return told[-1] if found == units else None
+            configs = self.heard.configs.get(name, [])[known:]
+            found = sum(len(task["task.units"].split(",")) for task in configs[-1]) if configs else 0
+            return configs[-1] if found == units else None
 
         configs = eventually(grouped, 180, f"{units} units of {name}: {self.heard.texts}") or []
         tasks = [TaskId(name, number) for number in range(len(configs))]

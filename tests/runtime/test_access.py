@@ -73,9 +73,9 @@ def test_other_brokers_do_not_get_the_workers_credentials() -> None:
 
 
 def test_another_user_name_has_its_own_password_and_the_workers_other_settings() -> None:
-    told = of_librdkafka(options({"sasl.username": "eve", "sasl.password": "${env:EVE}"}))
-    assert (told["sasl.username"], told["sasl.password"]) == ("eve", "barley")
-    assert (told["security.protocol"], told["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
+    settings = of_librdkafka(options({"sasl.username": "eve", "sasl.password": "${env:EVE}"}))
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("eve", "barley")
+    assert (settings["security.protocol"], settings["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
 
 
 def test_other_brokers_get_the_workers_credentials_on_request() -> None:

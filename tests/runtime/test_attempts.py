@@ -181,10 +181,10 @@ def test_in_any_order_of_calls_no_unit_runs_twice_and_every_attempt_ends(
     runtime.stop(TASK, attempt)
     assert runtime.close(10)
     assert_no_unit_ran_twice(journal(settings))
-    told = heard.of(TASK)
-    assert told[-1] == ("stopped", attempt)
-    for number in {number for _, number in told}:
-        events = [event for event, other in told if other == number]
+    reports = heard.of(TASK)
+    assert reports[-1] == ("stopped", attempt)
+    for number in {number for _, number in reports}:
+        events = [event for event, other in reports if other == number]
         first_end = events.index("stopped")
         assert set(events[first_end:]) == {"stopped"}, "there was an event of an attempt after its end"
 

@@ -199,6 +199,6 @@ def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
         for message in spark.messages(f"{task.connector}-dead"):
             kind = (message.key() or b"").decode()
             assert message.value() == kinds[converter][kind], (task, kind)
-            told = dict(message.headers() or [])
-            assert told["__connect.errors.exception.message"], (task, kind)
+            named = dict(message.headers() or [])
+            assert named["__connect.errors.exception.message"], (task, kind)
     spark.stop(*tasks.values())

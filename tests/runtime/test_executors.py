@@ -101,8 +101,8 @@ def test_an_executor_gets_sparks_arguments_in_their_order() -> None:
     )
     assert command[:5] == ["/java", "-Da=b", "-Dwords=with spaces", "-Dlast=1", "-Xmx512m"]
     assert command[5:7] == ["-cp", "/own.jar:/jars/*"]
-    told = command[8:]
-    assert dict(zip(told[::2], told[1::2], strict=True)) == {
+    given = command[8:]
+    assert dict(zip(given[::2], given[1::2], strict=True)) == {
         "--driver-url": "spark://CoarseGrainedScheduler@10.0.0.7:4040",
         "--executor-id": "3",
         "--cores": "2",
@@ -214,8 +214,8 @@ def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
         session = host.session(Event())
         pod = of_spark(cluster, namespace)
         [container] = pod["spec"]["containers"]
-        told = {each["name"]: each.get("value", "") for each in container["env"]}
-        own = told[VARIABLE]
+        given = {each["name"]: each.get("value", "") for each in container["env"]}
+        own = given[VARIABLE]
         assert own not in json.dumps([container.get("args"), container.get("command")])
 
         def start(name: str, **more: str) -> subprocess.Popen[bytes]:
@@ -223,7 +223,7 @@ def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
             with (tmp_path / f"{name}.log").open("wb") as log:
                 child = subprocess.Popen(
                     [sys.executable, "-m", "cooperator.cli", "executor"],
-                    env={**os.environ, **told, **here, **more},
+                    env={**os.environ, **given, **here, **more},
                     cwd=tmp_path,
                     stdout=log,
                     stderr=log,

@@ -45,7 +45,7 @@ OF_AN_EARLIER_RELEASE = [
 ]
 
 
-def told(**options: str) -> list[str]:
+def problems_of(**options: str) -> list[str]:
     """The problems of a kafka-to-files with these options, dots written as two underscores."""
     config = {name.replace("__", "."): value for name, value in options.items()}
     return [f"{p.problem}; {p.remedy}" for p in validate("kafka-to-files", {"path": "/out", **config})]
@@ -112,7 +112,7 @@ class TestPatterns:
         ids=["open", "ahead", "not ahead", "behind", "back", "repeat", "repeats", "long", "surrogate"],
     )
     def test_a_pattern_that_needs_backtracking_is_refused_with_the_remedy(self, pattern: str) -> None:
-        [problem] = told(topics__regex=pattern)
+        [problem] = problems_of(topics__regex=pattern)
         assert problem.startswith("is not a valid regular expression (")
         assert "write a regular expression of RE2 for complete names, such as orders[.].*" in problem
 

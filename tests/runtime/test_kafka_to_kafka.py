@@ -31,7 +31,7 @@ def copy(**options: object) -> dict[str, str]:
     return {name: str(value) for name, value in config.items()}
 
 
-def told(spark: SparkBench, topic: str) -> list[tuple[object, ...]]:
+def records_of(spark: SparkBench, topic: str) -> list[tuple[object, ...]]:
     return [
         (message.partition(), message.key(), message.value(), message.headers() or [], message.timestamp()[1])
         for message in spark.messages(topic)
@@ -56,8 +56,8 @@ def test_a_copied_record_is_complete_and_the_target_follows_the_source(
     spark.produce(source, [{**record, "timestamp": NOW_MS + n} for n, record in enumerate(first)])
     config = copy(topics_regex=f"{unique}-.*", topic="copy.{topic}", record_partition="keep", tasks_max=1)
     [instance, task] = spark.start_connector(unique, config, 2)
-    eventually(lambda: len(told(spark, target)) >= 3, 60)
-    assert told(spark, target) == [
+    eventually(lambda: len(records_of(spark, target)) >= 3, 60)
+    assert records_of(spark, target) == [
         (0, None, b"no key", [], NOW_MS + 1),
         (1, b"k", b"\x00\xff", [("h", b"1"), ("h", None), ("i", b"")], NOW_MS),
         (1, b"gone", None, [], NOW_MS + 2),
@@ -176,7 +176,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
     spark.produce(unique, [{"value": value, "partition": int(value) % 2} for value in wanted])
     for turn in range(2):
         before = spark.end_of(target)
-        with member({**settings, "incarnation": f"life-{turn}"}, log):
+        with member({**settings, "incarnation": f"incarnation-{turn}"}, log):
             eventually(lambda before=before: spark.end_of(target) > before + 200, 120, "it copies")
         assert len(spark.records(target)) < wanted.total(), "the member was not killed in mid-stream"
     with member({**settings, "incarnation": "last"}, log):

@@ -219,7 +219,9 @@ def test_a_database_that_is_away_for_a_while_stops_no_task(
     spark.stop(*tasks)
 
 
-def told(broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[object]]) -> dict[str, object]:
+def member_settings(
+    broker: EmbeddedBroker, tmp_path: Path, unique: str, tasks: list[list[object]]
+) -> dict[str, object]:
     return {
         "checkpoints": str(tmp_path / "checkpoints"),
         "group_id": unique,
@@ -241,7 +243,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     append = {**numbers, "table.name.format": added}
     upsert = {**numbers, "table.name.format": replaced, "insert.mode": "upsert"}
     partitions = [f"{unique}-{number}" for number in range(2)]
-    settings = told(
+    settings = member_settings(
         broker,
         tmp_path,
         unique,
@@ -256,7 +258,11 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     newest = {number % 7: number for number in range(count)}
     for turn in range(2):
         before = postgres.count(added)
-        lived = {"incarnation": f"life-{turn}", "epoch": [1, turn], "state_dir": str(tmp_path / "state")}
+        lived = {
+            "incarnation": f"incarnation-{turn}",
+            "epoch": [1, turn],
+            "state_dir": str(tmp_path / "state"),
+        }
         with member({**settings, **lived}, log):
             eventually(lambda before=before: postgres.count(added) > before + 200, 180, "it writes")
         assert postgres.count(added) < count, "the member was not killed in mid-stream"
@@ -283,11 +289,11 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     postgres.query(f"CREATE TABLE {table} (number integer, slot integer{key})")
     config = sink(postgres, topics=unique, transform_sql=NUMBERS, max_offsets_per_trigger=100)
     config |= {"table.name.format": table, "insert.mode": mode, "task.units": f"{unique}-0"}
-    settings = told(broker, tmp_path, unique, [[unique, 0, config]])
+    settings = member_settings(broker, tmp_path, unique, [[unique, 0, config]])
     log = tmp_path / "member.log"
 
     def incarnation(number: int) -> dict[str, object]:
-        own = {"incarnation": f"life-{number}", "epoch": [1, number]}
+        own = {"incarnation": f"incarnation-{number}", "epoch": [1, number]}
         return {**settings, **own, "state_dir": str(tmp_path / "state")}
 
     def waits() -> bool:
@@ -340,7 +346,7 @@ def test_a_frozen_member_that_wakes_commits_nothing(
     postgres.query(f"CREATE TABLE {table} (number integer, slot integer)")
     config = sink(postgres, topics=unique, transform_sql=NUMBERS, max_offsets_per_trigger=50)
     config |= {"table.name.format": table, "task.units": f"{unique}-0", "transaction.timeout.ms": "1000"}
-    settings = told(broker, tmp_path, unique, [[unique, 0, config]])
+    settings = member_settings(broker, tmp_path, unique, [[unique, 0, config]])
     spark.produce(unique, [b"%d" % number for number in range(count)])
     frozen_log, log = tmp_path / "frozen.log", tmp_path / "member.log"
     first = {**settings, "incarnation": "a", "epoch": [1, 1], "state_dir": str(tmp_path / "a")}

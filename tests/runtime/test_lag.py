@@ -119,8 +119,8 @@ def test_the_last_error_is_reported_while_the_task_runs_again(
     spark.start(task, {**config, "sql": "SELECT 'one' AS path, value AS line FROM input"})
     spark.wait_started(task)
     eventually(lambda: spark.heard.progress_of(task).get("lag") == 0, 60)
-    told = spark.heard.progress_of(task)
-    assert told["failures"] == 1
-    assert "no such order" in told["last_error"]["text"]
-    assert told["last_error"]["at_ms"] > 0
+    progress = spark.heard.progress_of(task)
+    assert progress["failures"] == 1
+    assert "no such order" in progress["last_error"]["text"]
+    assert progress["last_error"]["at_ms"] > 0
     spark.stop(task)

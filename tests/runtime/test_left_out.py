@@ -38,8 +38,8 @@ def left_out(spark: SparkBench, topic: str) -> list[tuple[bytes | None, str, str
     """The value, stage and message of each record in the dead-letter topic."""
     found = []
     for message in spark.messages(topic):
-        told = dict(message.headers() or [])
-        stage, why = told[f"{HEADER}stage"], told[f"{HEADER}exception.message"]
+        given = dict(message.headers() or [])
+        stage, why = given[f"{HEADER}stage"], given[f"{HEADER}exception.message"]
         found.append((message.value(), stage.decode(), why.decode()))
     return found
 
@@ -146,8 +146,8 @@ def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
 ) -> None:
     spark.produce(unique, [b'{"id": "x"}'])
     task = TaskId(unique, 0)
-    told = config("kafka-to-files", topics=unique, path=tmp_path / "out", task_units=f"{unique}-0")
-    spark.start(task, {**told, **options})
+    given = config("kafka-to-files", topics=unique, path=tmp_path / "out", task_units=f"{unique}-0")
+    spark.start(task, {**given, **options})
     eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
     assert problem in spark.heard.traces[task, 1]
 
@@ -182,7 +182,7 @@ def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
 
     def incarnation(number: int) -> dict[str, object]:
         own = {
-            "incarnation": f"life-{number}",
+            "incarnation": f"incarnation-{number}",
             "epoch": [1, number],
             "state_dir": str(tmp_path / f"{number}"),
         }

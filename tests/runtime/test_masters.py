@@ -47,7 +47,7 @@ def numbered(word: str, count: int) -> list[str]:
     return [f"{word} {number}" for number in range(count)]
 
 
-def told(
+def member_settings(
     tmp_path: Path, broker: EmbeddedBroker, group: str, conf: dict[str, str], *tasks: object
 ) -> dict[str, object]:
     return {
@@ -81,11 +81,11 @@ def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     output = tmp_path / "out"
     conf = {"spark.master": cluster_of_spark.url, **SMALL}
     tasks = (["out", 0, to_files(output, unique)], ["copy", 0, copying])
-    work = told(tmp_path, broker, unique, conf, *tasks)
+    work = member_settings(tmp_path, broker, unique, conf, *tasks)
     log = tmp_path / "member.log"
     for turn in range(2):
         before = lines_in(output).total()
-        with member({**work, "incarnation": f"life-{turn}"}, log):
+        with member({**work, "incarnation": f"incarnation-{turn}"}, log):
             eventually(lambda before=before: lines_in(output).total() > before, 300, "it delivers")
             spark.produce(unique, numbered(f"more {turn}", 100))
     with member({**work, "incarnation": "last"}, log):
@@ -100,7 +100,9 @@ def test_a_query_on_a_connect_server_outlives_its_member_and_is_ended_by_the_nex
     server: ConnectServer, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     output, log = tmp_path / "out", tmp_path / "member.log"
-    work = told(tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)])
+    work = member_settings(
+        tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
+    )
     spark.produce(unique, numbered("first", 100))
     with member({**work, "incarnation": "a", "epoch": [1, 1]}, log):
         eventually(lambda: lines_in(output).total() == 100, 300, "it delivers")
@@ -125,7 +127,9 @@ def test_a_query_that_could_not_be_ended_commits_nothing_once_its_unit_is_claime
     server: ConnectServer, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
     output, log = tmp_path / "out", tmp_path / "member.log"
-    work = told(tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)])
+    work = member_settings(
+        tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
+    )
     spark.produce(unique, numbered("first", 20))
     with member({**work, "incarnation": "a", "epoch": [1, 1]}, log) as frozen:
         eventually(lambda: lines_in(output).total() == 20, 300, "it delivers")
@@ -175,7 +179,7 @@ def test_a_server_without_the_fence_is_refused(
     server = ConnectServer(tmp_path, ours=False)
     try:
         output, log = tmp_path / "out", tmp_path / "member.log"
-        work = told(
+        work = member_settings(
             tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
         )
         spark.produce(unique, numbered("first", 5))

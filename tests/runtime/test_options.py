@@ -20,7 +20,7 @@ ROWS = {"tables": "orders", "mode": "incrementing", "connection.url": TABLES["co
 TOPICS = {"topics": "lines, words", "path": "/data/out"}
 
 
-def told(class_name: str, config: dict[str, str]) -> list[str]:
+def problems_of(class_name: str, config: dict[str, str]) -> list[str]:
     return [str(problem) for problem in validate(class_name, config)]
 
 
@@ -288,7 +288,7 @@ def test_the_required_options_suffice() -> None:
 def test_a_refusal_names_option_value_and_remedy(
     class_name: str, config: dict[str, str], problem: str
 ) -> None:
-    assert told(class_name, config) == [problem]
+    assert problems_of(class_name, config) == [problem]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
         "package to spec.spark.packages, or its class to data.sources"
     )
     below, out = tmp_path / "file" / "below", tmp_path / "out"
-    told = {
+    problems = {
         # Py4J's error, "while calling o42.start".
         "a": (
             pipeline("rate", "parquet", sink__options__path=str(below)),
@@ -148,7 +148,7 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
         ),
     }
     reasons = {"a": "", "b": "InvalidOption", "c": "InvalidOption"}
-    for name, (config, error) in told.items():
+    for name, (config, error) in problems.items():
         task = TaskId(f"{unique}-{name}", 0)
         spark.start(task, {**config, "task.units": "unit-0"})
         eventually(lambda task=task: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
@@ -271,5 +271,5 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
 def test_invalid_pipelines_are_refused_with_a_remedy(changes: dict[str, str], problem: str) -> None:
     good = pipeline("json", "parquet", sink__options__path="/out")
     assert validate("spark", good) == []
-    told = [str(one) for one in validate("spark", {**good, **changes})]
-    assert any(problem in one for one in told), told
+    problems = [str(one) for one in validate("spark", {**good, **changes})]
+    assert any(problem in one for one in problems), problems

@@ -132,7 +132,7 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
         ["in", 1, {**reading, "task.units": ",".join(buckets[1:])}],
         ["out", 0, {**writing, "task.units": ",".join(partitions)}],
     ]
-    told: dict[str, object] = {
+    member_settings: dict[str, object] = {
         "checkpoints": str(tmp_path / "checkpoints"),
         "state_dir": str(tmp_path / "state"),
         "group_id": unique,
@@ -156,12 +156,12 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
     wanted = write_files(tmp_path / "in", [f"first/{number}.txt" for number in range(20)], 80)
     for turn in range(3):
         before = written()
-        with member({**told, "incarnation": f"life-{turn}"}, log):
+        with member({**member_settings, "incarnation": f"incarnation-{turn}"}, log):
             eventually(lambda before=before: written() > before, 180, "it writes")
             wanted += write_files(tmp_path / "in", [f"{turn}/{number}.txt" for number in range(12)], 80)
             seen = written()
             eventually(lambda seen=seen: written() > seen + 200, 180, "it is in the middle of the new ones")
-    with member({**told, "incarnation": "last"}, log):
+    with member({**member_settings, "incarnation": "last"}, log):
         eventually(lambda: lines_in(tmp_path / "out").total() >= wanted.total(), 180, "everything is there")
     assert lines_in(tmp_path / "out") == wanted
     assert len(spark.records(unique)) == wanted.total()

@@ -114,8 +114,8 @@ def test_conf_overrides_the_environment_and_keys_come_in_pairs(monkeypatch: pyte
 
 
 def test_hadoop_gets_the_settings_that_it_does_not_find_but_no_key() -> None:
-    told = hadoop_settings({}, ENVIRONMENT)
-    assert told == {
+    found = hadoop_settings({}, ENVIRONMENT)
+    assert found == {
         "spark.hadoop.fs.s3a.endpoint": "http://store:9000",
         "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",

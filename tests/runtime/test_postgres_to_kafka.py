@@ -333,7 +333,7 @@ def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
 
     def incarnation(number: int) -> dict[str, object]:
         own = {
-            "incarnation": f"life-{number}",
+            "incarnation": f"incarnation-{number}",
             "epoch": [1, number],
             "state_dir": str(tmp_path / f"{number}"),
         }

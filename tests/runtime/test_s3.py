@@ -174,7 +174,7 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     place: Place, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str, server: S3Server
 ) -> None:
     output = tmp_path / "out"
-    told: dict[str, object] = {
+    member_settings: dict[str, object] = {
         "checkpoints": str(place),
         "group_id": unique,
         "bootstrap_servers": broker.bootstrap_servers,
@@ -184,15 +184,22 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     log = tmp_path / "member.log"
     for turn in range(2):
         before = lines_in(output).total()
-        with member({**told, "state_dir": str(tmp_path / f"s{turn}"), "incarnation": f"life-{turn}"}, log):
+        with member(
+            {
+                **member_settings,
+                "state_dir": str(tmp_path / f"s{turn}"),
+                "incarnation": f"incarnation-{turn}",
+            },
+            log,
+        ):
             eventually(lambda before=before: lines_in(output).total() > before, 240, "it delivers")
 
-    frozen = {**told, "state_dir": str(tmp_path / "a"), "incarnation": "a", "epoch": [1, 1]}
+    frozen = {**member_settings, "state_dir": str(tmp_path / "a"), "incarnation": "a", "epoch": [1, 1]}
     woken = tmp_path / "woken.log"
     with member(frozen, woken) as first:
         eventually(lambda: lines_in(output).total() == 400, 240, "all is delivered")
         freeze_group(first)
-        successor = {**told, "state_dir": str(tmp_path / "b"), "incarnation": "b", "epoch": [1, 2]}
+        successor = {**member_settings, "state_dir": str(tmp_path / "b"), "incarnation": "b", "epoch": [1, 2]}
         with member(successor, log) as second:
             spark.produce(unique, [f"second {number}" for number in range(60)])
             eventually(lambda: lines_in(output).total() == 460, 240, "the successor delivers")

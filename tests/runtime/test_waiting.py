@@ -39,9 +39,9 @@ class RunningJob:
     """A job on a thread until it is cancelled. ``told`` has its reports in order."""
 
     def __init__(self, work: Work, job: Callable[[Run], None]) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.reports: list[dict[str, Any]] = []
         self.has_started = threading.Event()
-        self.run = Run(self.has_started.set, lambda text: self.told.append(json.loads(text)))
+        self.run = Run(self.has_started.set, lambda text: self.reports.append(json.loads(text)))
         self._thread = threading.Thread(target=job, args=(self.run,), daemon=True)
         self._thread.start()
 
@@ -51,7 +51,7 @@ class RunningJob:
         assert not self._thread.is_alive()
 
     def last(self, key: str) -> str:
-        return str(self.told[-1].get(key, "")) if self.told else ""
+        return str(self.reports[-1].get(key, "")) if self.reports else ""
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def test_an_unreachable_database_is_reported_during_the_wait(silent_port: int, t
         eventually(lambda: begun.last("trouble") == f"{waiting}no answer yet")
         assert begun.last("note") == "opening orders"
         eventually(lambda: "timeout" in begun.last("trouble"))
-        assert all(each["trouble"].startswith(waiting) for each in begun.told if "trouble" in each)
+        assert all(each["trouble"].startswith(waiting) for each in begun.reports if "trouble" in each)
         assert not begun.has_started.is_set()
 
 
@@ -124,9 +124,9 @@ def test_an_instance_reports_it_while_it_looks_for_units(silent_port: int, tmp_p
             )
         )
         eventually(lambda: "timeout" in begun.last("trouble"))
-        seen = len(begun.told)
-        eventually(lambda: len(begun.told) >= seen + 2, what="it looks again")
-        assert "no answer yet" not in str(begun.told[seen:]), "the reason stays during retries"
+        seen = len(begun.reports)
+        eventually(lambda: len(begun.reports) >= seen + 2, what="it looks again")
+        assert "no answer yet" not in str(begun.reports[seen:]), "the reason stays during retries"
 
 
 class Slow(Connector[Options]):

@@ -9,15 +9,15 @@ from cooperator.scenarios.scenario import Scenario, parse_scenarios
 GAPS_MS = (0, 1, 500, 1_000, 1_500, 30_000, 60_000, 100_000, 300_000, 300_001)
 
 
-def scenario(seed: int, *, troubles: bool = True) -> Scenario:
+def scenario(seed: int, *, faults: bool = True) -> Scenario:
     """A scenario that depends on the seed only. With ``faults``, workers are dropped, fall behind and miss
     assignments."""
-    [parsed] = parse_scenarios([json.dumps(_Maker(Random(seed), troubles).make(seed))], f"seed {seed}")
+    [parsed] = parse_scenarios([json.dumps(_Maker(Random(seed), faults).make(seed))], f"seed {seed}")
     return parsed
 
 
 class _Maker:
-    def __init__(self, random: Random, troubles: bool) -> None:
+    def __init__(self, random: Random, faults: bool) -> None:
         self.random = random
         self.workers = random.randint(1, 6)
         self.tasks = {f"c{i}": random.randint(0, 8) for i in range(random.randint(0, 5))}
@@ -28,7 +28,7 @@ class _Maker:
         self.next_pod = self.workers
         self.kinds = [self.join, self.join, self.leave, self.leave, self.come_back]
         self.kinds += [self.set_tasks, self.create, self.delete, self.rebalance]
-        if troubles:
+        if faults:
             self.kinds += [self.kick, self.rejoin, self.freeze, self.fail_next]
 
     def make(self, seed: int) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from tests.scenarios.random_scenarios import scenario
 SCENARIOS = 200
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["without troubles", "with troubles"])
+@pytest.fixture(scope="module", params=[False, True], ids=["without faults", "with faults"])
 def compared(request: pytest.FixtureRequest) -> list[Compared]:
-    return compare(scenario(seed, troubles=request.param) for seed in range(SCENARIOS))
+    return compare(scenario(seed, faults=request.param) for seed in range(SCENARIOS))
 
 
 def test_no_sum_is_worse_than_kafkas(compared: list[Compared]) -> None:

@@ -50,11 +50,11 @@ def test_rounds_and_metrics_are_written_as_lines(file: Path, policy: PolicyName)
 
 
 def test_a_story_shows_what_happened_to_one_task_and_why(file: Path) -> None:
-    told = run_story(file, "b-1-0", DEFAULT)
-    assert "assigned to w01: Created, by 1: start" in told
-    assert "its member w01 has left" in told
-    assert "held for w01 until 360 s: Departed, by 2: leave w01" in told
-    assert "assigned to w01: Returned, by 3: join w01" in told
+    text = run_story(file, "b-1-0", DEFAULT)
+    assert "assigned to w01: Created, by 1: start" in text
+    assert "its member w01 has left" in text
+    assert "held for w01 until 360 s: Departed, by 2: leave w01" in text
+    assert "assigned to w01: Returned, by 3: join w01" in text
     assert "held until 360 s: Departed" in run_story(file, "a-1", KAFKA)
 
 

@@ -32,7 +32,7 @@ OF_W_1 = {TaskId("a", 1), TaskId("a", 4)}
 
 
 def member(identity: str, *owned: TaskId, **more: object) -> Member:
-    return Member(f"{identity}-id", identity, f"{identity}-life", owned, **more)  # type: ignore[arg-type]
+    return Member(f"{identity}-id", identity, f"{identity}-incarnation", owned, **more)  # type: ignore[arg-type]
 
 
 def group(led_by: LedBy = LedBy.OPERATOR, **more: object) -> Snapshot:
@@ -148,7 +148,7 @@ class TestMembers:
     def test_moves_under_way_continue(self) -> None:
         at_rest = group()
         lost = frozenset({TaskId("a", 2), TaskId("a", 5)})
-        hold = Hold(lost, NOW - 100_000, NOW + 200_000, incarnation="w-2-life")
+        hold = Hold(lost, NOW - 100_000, NOW + 200_000, incarnation="w-2-incarnation")
         stopping = member("w-0", *at_rest.view.members[0].owned, stopping=frozenset({TaskId("a", 3)}))
         view = replace(at_rest.view, members=(stopping, at_rest.view.members[1]))
         given = {i: tasks for i, tasks in at_rest.memory.given.items() if i != "w-2"}

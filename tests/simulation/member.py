@@ -14,7 +14,7 @@ from cooperator.logs import LogsConfig
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeListener
 from tests.simulation.scheduler import Timer
-from tests.simulation.stages import Queue, SteppedMembership
+from tests.simulation.stepped import Queue, SteppedMembership
 from tests.simulation.tasks import Copy, SimulatedRuntime
 from tests.simulation.topics import SimulatedLogs
 from tests.simulation.worker import WorkerProcess
@@ -105,7 +105,7 @@ class MemberProcess(WorkerProcess):
     def validate(self) -> None:
         self.agent._supervisor._supervisor.validate()
 
-    def told(self) -> Sequence[StoryLine]:
+    def story_lines(self) -> Sequence[StoryLine]:
         return list(self.agent._supervisor._supervisor._story)
 
     def told_to_end(self) -> None:

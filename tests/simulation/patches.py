@@ -20,7 +20,7 @@ from cooperator.model import Memory
 from cooperator.planner import Workspace
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
-from tests.simulation import process, stages
+from tests.simulation import process, stepped
 from tests.simulation.connections import Connections
 from tests.simulation.loop import Loop
 from tests.simulation.simulation import Simulation
@@ -58,18 +58,18 @@ def simulated(simulation: Simulation) -> Iterator[None]:
     decide = planning.decide  # type: ignore[attr-defined]
     replaced = {
         "cooperator.leader.planning.decide": recorded,
-        "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stages.Queue, Empty=queue.Empty),
-        "cooperator.agent.main.Endpoint": stages.Endpoint,
-        "cooperator.agent.main.LeaderCalls": stages.Calls,
-        "cooperator.leader.leader_thread.supervised": stages.NoThread,
-        "cooperator.leader.member_lead.LeaderThread": stages.SteppedLead,
-        "cooperator.leader.routes.asyncio": stages.Futures,
-        "cooperator.leader.routes.body_of": stages.body_of,
+        "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stepped.Queue, Empty=queue.Empty),
+        "cooperator.agent.main.Endpoint": stepped.Endpoint,
+        "cooperator.agent.main.LeaderCalls": stepped.Calls,
+        "cooperator.leader.leader_thread.supervised": stepped.NoThread,
+        "cooperator.leader.member_lead.LeaderThread": stepped.SteppedLead,
+        "cooperator.leader.routes.asyncio": stepped.Futures,
+        "cooperator.leader.routes.body_of": stepped.body_of,
         "cooperator.leader.service.threading": threads,
-        "cooperator.leader.service.supervised": stages.NoThread,
-        "cooperator.leader.service.LeaderThread": stages.SteppedLead,
-        "cooperator.leader.service.Endpoint": stages.Endpoint,
-        "cooperator.leader.service.Membership": stages.SteppedMembership,
+        "cooperator.leader.service.supervised": stepped.NoThread,
+        "cooperator.leader.service.LeaderThread": stepped.SteppedLead,
+        "cooperator.leader.service.Endpoint": stepped.Endpoint,
+        "cooperator.leader.service.Membership": stepped.SteppedMembership,
         "cooperator.leader.service.open_logs": open_logs,
         "cooperator.leader.service.ensure_topics": ensure_topics,
         "cooperator.leader.service.group_record_bytes": lambda *_: None,
@@ -77,10 +77,10 @@ def simulated(simulation: Simulation) -> Iterator[None]:
             GroupState.EMPTY, "connect", "", ()
         ),
         "cooperator.group.membership.threading": threads,
-        "cooperator.group.membership.supervised": stages.NoThread,
+        "cooperator.group.membership.supervised": stepped.NoThread,
         "cooperator.group.membership.new_loop": lambda _: Loop(process.here()),
         "cooperator.group.membership.Connections": Connections,
-        "cooperator.group.membership.Coordinator": stages.SteppedCoordinator,
+        "cooperator.group.membership.Coordinator": stepped.SteppedCoordinator,
         "cooperator.group.admin.Connections": Connections,
     }
     listener = _Errors(simulation)

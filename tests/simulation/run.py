@@ -151,9 +151,9 @@ def _difference(before: dict[str, object], after: dict[str, object]) -> str:
 
 
 def _happen(simulation: Simulation, fault: Scheduled) -> None:
-    told = fault.kind(simulation, Random(fault.seed)).happen()
-    if told:
-        simulation.tell(f"FAULT {fault.index} {fault.kind.__name__}: {told}")
+    line = fault.kind(simulation, Random(fault.seed)).happen()
+    if line:
+        simulation.tell(f"FAULT {fault.index} {fault.kind.__name__}: {line}")
 
 
 def _pass(simulation: Simulation, until_ms: int, promises: Sequence[Promise]) -> None:

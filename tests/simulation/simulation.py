@@ -29,7 +29,7 @@ from tests.simulation.operator_process import OperatorProcess
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.spec import Spec, Times
-from tests.simulation.stages import Endpoint
+from tests.simulation.stepped import Endpoint
 from tests.simulation.tasks import Copies, Copy
 from tests.simulation.topics import Topics
 from tests.simulation.worker import WorkerProcess

@@ -44,7 +44,7 @@ from cooperator.wire import (
     member_of,
 )
 from tests.simulation.scheduler import Timer
-from tests.simulation.stages import Calls, Endpoint, SteppedMembership
+from tests.simulation.stepped import Calls, Endpoint, SteppedMembership
 from tests.simulation.tasks import Copy, SimulatedRuntime
 from tests.simulation.topics import SimulatedLogs
 from tests.simulation.worker import WorkerProcess

@@ -20,8 +20,8 @@ def story(outcome: Outcome, subject: str | None = None) -> list[StoryEvent]:
     return in_order(lines, subject)
 
 
-def line_of(told: StoryEvent) -> str:
-    return f"{(told.at_ms - START_MS) / 1000:9.3f} s  {told.who:<18} {told.what}"
+def line_of(event: StoryEvent) -> str:
+    return f"{(event.at_ms - START_MS) / 1000:9.3f} s  {event.who:<18} {event.what}"
 
 
 _TASK = re.compile(r"^([a-z]+(?:-\d+)?) (?:starts at|has ended at) (\S+?),")
@@ -39,7 +39,7 @@ def _of_world(outcome: Outcome) -> list[StoryEvent]:
 def _of_members(outcome: Outcome) -> list[StoryEvent]:
     lines = []
     for member in outcome.simulation.everybody:
-        for line in member.told():
+        for line in member.story_lines():
             subjects = frozenset({str(line.task)}) if line.task is not None else frozenset[str]()
             what = line.what if line.task is None else f"{line.task}: {line.what}"
             lines.append(StoryEvent(line.at_ms, member.name, f"{what}  <- {line.cause}", subjects))

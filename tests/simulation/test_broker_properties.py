@@ -173,11 +173,11 @@ class AnybodySaysAnything(RuleBasedStateMachine):
 
     @invariant()
     def tells_metadata_only_while_stable(self) -> None:
-        *others, (_, answer) = self.machine.handle(0, DescribeGroup("onlooker"), self.now_ms)
+        *others, (_, answer) = self.machine.handle(0, DescribeGroup("inspector"), self.now_ms)
         self.hear(others)
         assert isinstance(answer, Described)
-        told = any(member.metadata for member in answer.group.members)
-        assert told == (answer.group.state is GroupState.STABLE)
+        described = any(member.metadata for member in answer.group.members)
+        assert described == (answer.group.state is GroupState.STABLE)
 
     def teardown(self) -> None:
         """If nobody speaks any more the group comes to its end, and waiting members have been answered."""
@@ -280,8 +280,8 @@ class AnybodySaysAnything(RuleBasedStateMachine):
             return
         group = self.machine.group
         assert group is not None
-        told = self.assigned[group.generation]
-        assert answer.assignment == told[request.instance_id or request.member_id]
+        described = self.assigned[group.generation]
+        assert answer.assignment == described[request.instance_id or request.member_id]
 
 
 def whose(member_id: str) -> str:

@@ -52,9 +52,9 @@ def test_a_failing_history_is_shrunk_and_told() -> None:
     assert len(shortest.faults) <= len(outcome.faults)
     assert str(again.broken) == str(shortest.broken)
     copy = next(iter(shortest.simulation.copies.by_task))
-    told = [line.what for line in story(shortest, str(copy))]
-    assert any(line.startswith("BROKEN") for line in told)
-    assert any(f"gives {copy} to" in line for line in told)
+    lines = [line.what for line in story(shortest, str(copy))]
+    assert any(line.startswith("BROKEN") for line in lines)
+    assert any(f"gives {copy} to" in line for line in lines)
 
 
 def test_the_command_of_a_shrunk_history_names_all_that_was_left_out() -> None:

@@ -74,7 +74,7 @@ class WorkerProcess(Process):
     def validate(self) -> None:
         """Raises AssertionError where it contradicts itself."""
 
-    def told(self) -> Sequence[StoryLine]:
+    def story_lines(self) -> Sequence[StoryLine]:
         """Its report of itself."""
         return ()
 

@@ -99,7 +99,7 @@ def test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back(stock: 
     for name in ("a", "b"):
         numbers = stock.numbers(name)
         assert (missing(numbers), doubled(numbers)) == ({}, {})
-    sunk = Counter(stock.told("into"))
+    sunk = Counter(stock.records_of("into"))
     assert max(sunk.values()) == 1
 
 

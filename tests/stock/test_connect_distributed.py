@@ -112,17 +112,17 @@ def test_a_paused_source_writes_nothing_and_stays_paused_over_a_restart_of_its_w
 def test_a_paused_sink_takes_nothing_and_then_all(pair: Pair) -> None:
     stock = pair.stock
     pair.add(spring=stock.source("spring", tasks=1), drain=stock.sink("drain", stock.topic("spring")))
-    eventually(lambda: stock.told("drain"), 90)
+    eventually(lambda: stock.records_of("drain"), 90)
     pair.want(drain=TargetState.PAUSED)
     pair.becomes("PAUSED", "drain", "drain-0")
-    taken = stock.told("drain")
+    taken = stock.records_of("drain")
     stock.written("spring", stock.written("spring"))
-    assert stock.told("drain") == taken
+    assert stock.records_of("drain") == taken
     pair.want()
     wanted = stock.numbers("spring")["spring-0"]
-    eventually(lambda: len(stock.told("drain")) >= len(wanted), 90)
-    told = stock.told("drain")
-    assert len(told) == len(set(told))
+    eventually(lambda: len(stock.records_of("drain")) >= len(wanted), 90)
+    settings = stock.records_of("drain")
+    assert len(settings) == len(set(settings))
 
 
 def test_lines_of_a_file_pass_through_a_transformation_into_a_file(pair: Pair, tmp_path: Path) -> None:

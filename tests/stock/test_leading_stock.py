@@ -50,8 +50,8 @@ def ask(
 ) -> tuple[int, str]:
     """The status code and the body of the leader's answer."""
     data = b"" if body is None else json.dumps(body).encode()
-    told = {"Content-Type": "application/json", **(headers or {})}
-    request = urllib.request.Request(leader.url + path, data, told, method=method)
+    all_headers = {"Content-Type": "application/json", **(headers or {})}
+    request = urllib.request.Request(leader.url + path, data, all_headers, method=method)
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return answer.status, answer.read().decode()

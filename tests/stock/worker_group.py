@@ -152,8 +152,8 @@ class StockGroup:
         **said: Any,
     ) -> LeaderService:
         """Starts our leader, which expects the members ``expected``."""
-        told = {"bootstrap_servers": self.bootstrap_servers, "group_id": self.group_id, "policy": policy}
-        settings = settings_of({**told, **said})
+        given = {"bootstrap_servers": self.bootstrap_servers, "group_id": self.group_id, "policy": policy}
+        settings = settings_of({**given, **said})
         policy_of_group = GroupPolicy.ADOPT if adopt else GroupPolicy.CREATE
         service = LeaderService(
             replace(
@@ -282,7 +282,7 @@ class StockGroup:
 
     def values(self, topic: str) -> list[str]:
         """All committed values of the first partition up to its present end."""
-        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "scene", "log_level": 0}
+        settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": "inspection", "log_level": 0}
         consumer = Consumer(
             {**settings, "enable.auto.commit": False, "isolation.level": "read_committed"}
             | {"enable.partition.eof": True}
@@ -318,7 +318,7 @@ class StockGroup:
 
         return eventually(grown, LIMIT_S, f"{name} writes on")
 
-    def told(self, sink: str) -> list[str]:
+    def records_of(self, sink: str) -> list[str]:
         """All values that the tasks of a sink got, over all incarnations."""
         files = sorted((self.directory / "into").glob(f"{sink}-*.txt"))
         return [line for file in files for line in file.read_text().splitlines()]

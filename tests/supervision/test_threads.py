@@ -51,8 +51,8 @@ def test_every_thread_on_which_a_process_depends_is_supervised() -> None:
 
 class TestSupervisor:
     def test_a_death_is_kept_and_told_and_an_end_is_none(self) -> None:
-        supervisor, told = Supervisor(), []
-        supervisor.on_death = told.append
+        supervisor, reported = Supervisor(), []
+        supervisor.on_death = reported.append
 
         def fails(text: str) -> None:
             raise RuntimeError(text)
@@ -63,7 +63,7 @@ class TestSupervisor:
         assert [str(death) for death in supervisor.deaths] == [
             "the thread 'fails' has died: RuntimeError: oh"
         ]
-        assert told == list(supervisor.deaths)
+        assert reported == list(supervisor.deaths)
 
     def test_a_process_that_asked_for_it_ends_with_its_thread(self) -> None:
         program = """

@@ -284,9 +284,9 @@ REPORT = (
 @given(st.dictionaries(st.sampled_from(REPORT), ANYTHING), st.sampled_from(["RUNNING", "PAUSED", FUTURE]))
 def test_a_report_of_progress_of_any_form_has_figures_or_none(report: dict[str, Any], state: str) -> None:
     task = {"state": state, "progress": json.dumps(report), "trace": "", "at_ms": 1, "name": "a-0"}
-    told = reported(task, 1)
-    assert isinstance(told.lag, int | None)
-    assert isinstance(told.rows_per_second, int | None)
+    figures = reported(task, 1)
+    assert isinstance(figures.lag, int | None)
+    assert isinstance(figures.rows_per_second, int | None)
     assert isinstance(task_words(task, 1), str)
 
 

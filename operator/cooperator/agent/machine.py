@@ -26,7 +26,7 @@ from cooperator.agent.instructions import Instruction
 from cooperator.agent.learn import Learner
 from cooperator.agent.settle import settle
 from cooperator.agent.state import IllegalStep, Report, Settings, State, check
-from cooperator.agent.story import StoryLine, told_of
+from cooperator.agent.story import StoryLine, description_of
 from cooperator.model import TaskId
 
 _STORY_LINES = 5_000
@@ -85,6 +85,6 @@ class Supervisor:
         for task, what in lines:
             self._story.append(StoryLine(at_ms, cause, task, what))
         for instruction in out:
-            told = told_of(instruction)
-            if told is not None:
-                self._story.append(StoryLine(at_ms, cause, *told))
+            described = description_of(instruction)
+            if described is not None:
+                self._story.append(StoryLine(at_ms, cause, *described))

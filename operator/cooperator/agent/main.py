@@ -188,14 +188,14 @@ class Agent:
             # It has changed nothing; the fault is with the sender.
             log.exception("an impossible event")
             return
-        for instruction in self._told_first(instructions):
+        for instruction in self._reported_first(instructions):
             try:
                 self._carry_out(instruction)
             except Exception:
                 # Running tasks are worth more than this failure; the watchdog kills whatever must end.
                 log.exception("could not carry out %s", type(instruction).__name__)
 
-    def _told_first(self, instructions: Sequence[do.Instruction]) -> Iterator[do.Instruction]:
+    def _reported_first(self, instructions: Sequence[do.Instruction]) -> Iterator[do.Instruction]:
         """Flush statuses before anything starts, so that a missing status proves that the task never started.
 
         If the log is unreachable the tasks start anyway, a little later.

@@ -37,7 +37,7 @@ class Tally:
         self._clock = clock
         self._lock = threading.Lock()
         self._progress: dict[TaskId, dict[str, Any]] = {}
-        self._told_s: dict[TaskId, float] = {}
+        self._reported_s: dict[TaskId, float] = {}
         self._starts: dict[TaskId, int] = {}
         self._failures: dict[TaskId, int] = {}
         self._failed_s: dict[TaskId, float] = {}
@@ -46,7 +46,7 @@ class Tally:
         """``starts``, ``failures``, ``failed_s`` (Unix time, 0: never), and the task's progress."""
         with self._lock:
             progress = self._progress.get(task, {})
-            if progress.get("rows_per_s") and self._clock() > self._told_s[task] + RATE_VALID_MS / 1000:
+            if progress.get("rows_per_s") and self._clock() > self._reported_s[task] + RATE_VALID_MS / 1000:
                 progress = {name: value for name, value in progress.items() if name != "rows_per_s"}
             return {
                 **progress,
@@ -59,9 +59,9 @@ class Tally:
         """Forget all other tasks."""
         wanted = set(tasks)
         with self._lock:
-            for told in (self._progress, self._told_s, self._starts, self._failures, self._failed_s):
-                for task in told.keys() - wanted:
-                    del told[task]
+            for reports in (self._progress, self._reported_s, self._starts, self._failures, self._failed_s):
+                for task in reports.keys() - wanted:
+                    del reports[task]
 
     def started(self, task: TaskId, attempt: int) -> None:
         with self._lock:
@@ -86,7 +86,7 @@ class Tally:
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
         with self._lock:
             self._progress[task] = json.loads(text)
-            self._told_s[task] = self._clock()
+            self._reported_s[task] = self._clock()
         self._listener.progress(task, attempt, text)
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
@@ -125,7 +125,7 @@ class MemberMetrics(MetricsPage):
         yield _gauge("cooperator_member_resident_memory_bytes", memory, _resident_bytes())
 
 
-def _of_tasks(told: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Metric]:
+def _of_tasks(reports: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Metric]:
     state = GaugeMetricFamily(
         "cooperator_task_state", "1 for the present state of the task", labels=(*_LABELS, "state")
     )
@@ -155,7 +155,7 @@ def _of_tasks(told: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Metric
         "failures": CounterMetricFamily("cooperator_task_failures", "Failures of the task", labels=_LABELS),
     }
     families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {**gauges, **counters}
-    for task, (phase, values) in told.items():
+    for task, (phase, values) in reports.items():
         labels = (task.connector, "instance" if task.is_instance else str(task.task))
         state.add_metric((*labels, phase), 1)
         for name in families.keys() & values.keys():

@@ -31,7 +31,7 @@ class StoryLine:
     what: str
 
 
-def told_of(instruction: Instruction) -> tuple[TaskId | None, str] | None:
+def description_of(instruction: Instruction) -> tuple[TaskId | None, str] | None:
     """The task concerned and a text without configuration; None if the instruction is not worth a line."""
     match instruction:
         case StartTask(task, attempt, _, paused, epoch):

@@ -9,7 +9,7 @@ from typing import Any
 from cooperator.connectors import find
 from cooperator.connectors.options import OptionError
 from cooperator.crd import Worker
-from cooperator.leader.observability.group_inspector import Where, look, told
+from cooperator.leader.observability.group_inspector import Where, look, with_status
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir, read_cluster
@@ -62,7 +62,7 @@ def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
         return replace(snapshot, notes=(*snapshot.notes, note))
     found = [group for group in groups if (group["namespace"], group["worker"]) == (namespace, name)]
     status = found[0] if found else {}
-    return with_conditions(told(snapshot, status), status.get("conditions", ()))
+    return with_conditions(with_status(snapshot, status), status.get("conditions", ()))
 
 
 def with_conditions(snapshot: Snapshot, conditions: Iterable[Mapping[str, Any]]) -> Snapshot:

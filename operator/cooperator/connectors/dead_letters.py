@@ -100,7 +100,7 @@ class Letter(NamedTuple):
 def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterator[Record]:
     """Yields the records as they were read, with the errors in their headers."""
     for row, stage, error in found:
-        told = {
+        details = {
             "topic": row["topic"],
             "partition": row["partition"],
             "offset": row["offset"],
@@ -111,5 +111,5 @@ def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterat
             "exception.message": reason(error),
         }
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
-        headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in told.items()]
+        headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in details.items()]
         yield Record(row["key"], row["value"], topic=topic, headers=tuple(headers))

@@ -220,9 +220,9 @@ class _Group:
                 try:
                     pa.array([value], kinds[name])
                 except Exception as error:
-                    told = Undecodable(f"its value does not fit its schema: {error}")
+                    undecodable = Undecodable(f"its value does not fit its schema: {error}")
                     row = self.numbers[place]
-                    misfits.setdefault(place, Undecoded(row, f"{name.upper()}_CONVERTER", told))
+                    misfits.setdefault(place, Undecoded(row, f"{name.upper()}_CONVERTER", undecodable))
         kept = [place for place in range(len(self.numbers)) if place not in misfits]
         self.numbers = [self.numbers[place] for place in kept]
         self.values = {name: [values[place] for place in kept] for name, values in self.values.items()}

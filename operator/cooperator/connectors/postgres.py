@@ -184,7 +184,7 @@ class Database:
         }
         self._cancelled = cancelled
         self._say = say
-        self._told = ""
+        self._reported = ""
         self._connection: psycopg.Connection[Any] | None = None
 
     def once(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
@@ -229,7 +229,7 @@ class Database:
 
         if self._connection is None or self._connection.closed:
             # The last attempt's error is more helpful than the start of another attempt.
-            self._tell(self._told or f"waiting for {self._where}: no answer yet")
+            self._tell(self._reported or f"waiting for {self._where}: no answer yet")
             try:
                 self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
                 self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
@@ -240,8 +240,8 @@ class Database:
         return self._connection
 
     def _tell(self, text: str) -> None:
-        if text != self._told:
-            self._told = text
+        if text != self._reported:
+            self._reported = text
             self._say(text)
 
 

@@ -130,17 +130,17 @@ class Publisher:
         name = connector.metadata.name
         wrong = [problems.get(("Connector", name)), found.named.refused.get(name)]
         # The tasks that run under this name belong to another Connector.
-        told = NO_TASKS if name in found.named.refused else facts.leader
+        source = NO_TASKS if name in found.named.refused else facts.leader
         own = connector_status(
             connector,
             (worker,),
-            told,
+            source,
             now_ms,
             [each for each in wrong if each],
             withheld=found.outputs.withheld.get(name, ""),
-            deletion=_waits_for(connector.connector_name, told) if connector in found.ending else "",
+            deletion=_waits_for(connector.connector_name, source) if connector in found.ending else "",
         )
-        self._writer.write(CONNECTORS, body, own, None if is_known(told) else kept_of_connector)
+        self._writer.write(CONNECTORS, body, own, None if is_known(source) else kept_of_connector)
 
     def unreadable(self, body: Body, problems: Mapping[tuple[str, str], str]) -> None:
         """Publish that a Worker cannot be read and never could be."""

@@ -32,9 +32,9 @@ def happenings(before: Leader, now: Leader) -> Iterator[Happening]:
 
 
 def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
-    told = {(r["term"], r["generation"]) for r in before.get("rebalances", ())} if before else set()
+    known = {(r["term"], r["generation"]) for r in before.get("rebalances", ())} if before else set()
     for each in now.get("rebalances", ()):
-        if (each["term"], each["generation"]) in told:
+        if (each["term"], each["generation"]) in known:
             continue
         if each["assigned"] or each["revoked"]:
             yield Happening(

@@ -112,7 +112,7 @@ def summary_conditions(
         verdict = _Verdict(DELETING, deletion)
     else:
         verdict = _refused(problems, reason) if problems else _first_missing(by_type)
-    told = _summary(verdict, generation, quiet=settled, good="AllMembersReady")
+    summary = _summary(verdict, generation, quiet=settled, good="AllMembersReady")
     calm = settled and not problems
     settled_condition = Condition(
         type=SETTLED,
@@ -121,7 +121,7 @@ def summary_conditions(
         message="" if calm else "tasks wait, move or start, or the group has no leader",
         observed_generation=generation,
     )
-    return (*told, settled_condition)
+    return (*summary, settled_condition)
 
 
 def connector_conditions(
@@ -158,8 +158,8 @@ def connector_conditions(
     else:
         verdict = _of_tasks(connector.spec.state, tasks)
     good = connector.spec.state.value
-    told = _summary(verdict, connector.metadata.generation, quiet=True, good=good)
-    return (*told, found, *_hung(connector, tasks or ()))
+    summary = _summary(verdict, connector.metadata.generation, quiet=True, good=good)
+    return (*summary, found, *_hung(connector, tasks or ()))
 
 
 def _hung(connector: Connector, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Condition]:
@@ -246,11 +246,11 @@ def _summary(verdict: _Verdict, generation: int | None, *, quiet: bool, good: st
             observed_generation=generation,
         )
 
-    told = condition(READY, ready, good if ready else verdict.reason, message)
+    summary = condition(READY, ready, good if ready else verdict.reason, message)
     if verdict.unknown:
-        told = told.model_copy(update={"status": ConditionStatus.UNKNOWN})
+        summary = summary.model_copy(update={"status": ConditionStatus.UNKNOWN})
     return (
-        told,
+        summary,
         condition(
             RECONCILING,
             working,

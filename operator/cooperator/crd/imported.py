@@ -72,9 +72,9 @@ class Imported:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        told = [f"{r.kind} {r.metadata.name}: {note}" for r, notes in self.resources for note in notes]
-        told += [f"this group cannot be led: {refusal}" for refusal in self.refusals]
-        return (*told, *(f"connector {name!r} is skipped: {why}" for name, why in self.left_out.items()))
+        lines = [f"{r.kind} {r.metadata.name}: {note}" for r, notes in self.resources for note in notes]
+        lines += [f"this group cannot be led: {refusal}" for refusal in self.refusals]
+        return (*lines, *(f"connector {name!r} is skipped: {why}" for name, why in self.left_out.items()))
 
     def text(self) -> str:
         """The manifests, with the warnings as comments. The text is deterministic."""

@@ -75,7 +75,7 @@ class Show:
         self._live = (
             Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
         )
-        self._told = 0
+        self._shown = 0
         self._line_at = float("-inf")
 
     def __enter__(self) -> Self:
@@ -90,9 +90,9 @@ class Show:
             self._live.stop()
 
     def show(self, shown: DemoView) -> None:
-        for event in shown.story[self._told :]:
+        for event in shown.story[self._shown :]:
             self._console.print(f"[bold]{_clock(shown.seconds)} {escape(event)}[/]", soft_wrap=True)
-        self._told = len(shown.story)
+        self._shown = len(shown.story)
         if self._live is not None:
             self._live.update(picture(shown))
         elif shown.seconds - self._line_at >= _LINE_EVERY_S:

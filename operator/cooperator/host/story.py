@@ -40,13 +40,13 @@ def task_named(name: str, instances: Collection[str] = ()) -> TaskId:
     return TaskId(connector, int(number))
 
 
-def in_order(told: Iterable[StoryEvent], subject: str | None = None) -> list[StoryEvent]:
+def in_order(events: Iterable[StoryEvent], subject: str | None = None) -> list[StoryEvent]:
     """The lines by time: all of them, or those that concern ``subject``, a task or a member.
 
     A ``WORLD`` event without subjects concerns everybody; a task's story includes that of every member that
     ever had it.
     """
-    lines = sorted(told, key=lambda line: line.at_ms)
+    lines = sorted(events, key=lambda line: line.at_ms)
     if subject is None:
         return lines
     involved = {line.who for line in lines if subject in line.subjects} - {WORLD, PLAN}

@@ -136,8 +136,8 @@ class WorkerLoop(Generic[P]):
             lambda facts: self._leadership.tell(facts, seen.causes),
             halt=seen.wanted.goal is Goal.HALT,
         )
-        told = self._leadership.facts
-        expected = told.expected if told is not None else None
+        reported = self._leadership.facts
+        expected = reported.expected if reported is not None else None
         return WorkerFacts(
             seen.incarnations, leader, self._pool.reports, expected or frozenset(), seen.conditions
         )

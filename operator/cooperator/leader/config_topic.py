@@ -17,8 +17,8 @@ def read_to(members: Iterable[tuple[str, bytes]]) -> int:
 
     -1: none reports one. ``members``: see ``member_refusal``.
     """
-    told = [metadata for _, data in members if data and (metadata := read_metadata(data)) is not None]
-    return max((metadata.config_offset for metadata in told if metadata.agent is None), default=-1)
+    reports = [metadata for _, data in members if data and (metadata := read_metadata(data)) is not None]
+    return max((metadata.config_offset for metadata in reports if metadata.agent is None), default=-1)
 
 
 def topic_refusal(group_id: str, topic: str, end: int, read_to: int) -> str:

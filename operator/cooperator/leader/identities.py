@@ -34,7 +34,7 @@ _NONE: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class ToldApart:
+class WorkersApart:
     """``members``: each with an identity of its own. ``renamed``: identities of the memory that are known to
     be one of several with this client id now, with their new names."""
 
@@ -52,7 +52,7 @@ class Relocated(NamedTuple):
 
 def tell_apart(
     members: tuple[Member, ...], memory: Memory, is_pod: Callable[[str], bool] = lambda client_id: False
-) -> ToldApart:
+) -> WorkersApart:
     """``members``: identities of stock workers are client ids. ``is_pod``: whether a client id is known to be
     that of one worker only."""
     stock = [m for m in members if not m.is_agent and not is_pod(m.identity)]
@@ -60,7 +60,7 @@ def tell_apart(
     counts = Counter(member.identity for member in stock)
     shared = {client_id for client_id, count in counts.items() if count > 1 or client_id in known}
     if not shared:
-        return ToldApart(members)
+        return WorkersApart(members)
     groups: dict[str, list[Member]] = {client_id: [] for client_id in sorted(shared)}
     for member in stock:
         if member.identity in shared:
@@ -74,7 +74,7 @@ def tell_apart(
         heir = _heir(client_id, [m for m in group if names[m.member_id] not in earlier], memory)
         if heir is not None:
             renamed[client_id] = names[heir.member_id]
-    return ToldApart(
+    return WorkersApart(
         tuple(replace(m, identity=names[m.member_id]) if m.member_id in names else m for m in members),
         renamed,
     )
@@ -148,8 +148,8 @@ class Identities:
     def tell(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """The members with identities of their own; the state uses these identities from now on."""
         state = self._state
-        told = tell_apart(members, state.memory, self._is_pod)
-        names = told.renamed
+        apart = tell_apart(members, state.memory, self._is_pod)
+        names = apart.renamed
         if names:
             state.memory = rename(state.memory, names)
             state.awaited = _renamed(state.awaited, names)
@@ -160,11 +160,11 @@ class Identities:
             )
             state.history.rename(names)
             self._pending_starts.rename(names)
-        serving = {member.identity: member.worker_id for member in told.members if not member.is_agent}
+        serving = {member.identity: member.worker_id for member in apart.members if not member.is_agent}
         if serving:
             # A known address stays until a round is planned: it shows who is back at another one.
             state.memory = replace(state.memory, addresses={**serving, **state.memory.addresses})
-        return told.members
+        return apart.members
 
     def note_relocated(self, members: tuple[Member, ...], now_ms: int) -> None:
         """Update the state's ``relocated`` for a round of ``members``, whose identities are told."""

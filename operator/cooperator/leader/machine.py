@@ -33,7 +33,7 @@ from cooperator.model import Epoch, Memory, Policy
 from cooperator.planner.view import View
 
 RETRY_MS: Final = 1_000
-_TOLD_LINES: Final = 40
+_STORY_LINES: Final = 40
 
 
 class LeaderMachine:
@@ -126,8 +126,8 @@ class LeaderMachine:
         try:
             check(self._state, self._before, self._mark, self._durable, deadlines_ms, self._now_ms)
         except BrokenInvariant as broken:
-            told = "\n".join(map(str, self.story()[-_TOLD_LINES:]))
-            raise BrokenInvariant(f"at {self._now_ms}: {broken}\n{told}") from None
+            history = "\n".join(map(str, self.story()[-_STORY_LINES:]))
+            raise BrokenInvariant(f"at {self._now_ms}: {broken}\n{history}") from None
 
     # --- the one way to change it -------------------------------------------------------------------
 

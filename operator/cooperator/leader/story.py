@@ -87,12 +87,12 @@ class Story:
         """Note what came of ``event``: the changes of the state, then the instructions."""
         self._events += 1
         cause = f"{type(event).__name__}#{self._events}"
-        told = (text for instruction in out if (text := told_of(instruction)))
-        for what in (*before.changes(after), *told):
+        texts = (text for instruction in out if (text := description_of(instruction)))
+        for what in (*before.changes(after), *texts):
             self._lines.append(StoryLine(now_ms, cause, what))
 
 
-def told_of(instruction: ev.Instruction) -> str:
+def description_of(instruction: ev.Instruction) -> str:
     """A text without configurations; empty if the instruction is not worth a line."""
     match instruction:
         case ev.SaveMemory(memory):

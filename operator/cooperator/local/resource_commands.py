@@ -52,8 +52,8 @@ def apply(
             typer.echo(f"{key} {change.value}")
         workers = store.read().workers
         for resource in resources:
-            if isinstance(resource, Connector) and (told := worker_found(resource, workers).message):
-                console.say(f"{Key.of(resource)}: {told}")
+            if isinstance(resource, Connector) and (warning := worker_found(resource, workers).message):
+                console.say(f"{Key.of(resource)}: {warning}")
             for note in without_effect(resource):
                 console.say(f"{Key.of(resource)}: {note}")
         _say_if_down(directory, console)

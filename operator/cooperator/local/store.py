@@ -201,12 +201,12 @@ class ManifestStore:
                 field = (
                     "spec.class" if problem.option == "connector.class" else f"spec.config.{problem.option}"
                 )
-                told = (
+                text = (
                     f"{problem} (Worker {new.spec.worker_ref.name})"
                     if field == "spec.class"
                     else str(problem)
                 )
-                yield Problem(source, told, resource=described, field=field)
+                yield Problem(source, text, resource=described, field=field)
             changes = forbidden_changes(old, new) if isinstance(old, Connector) else ()
             messages = (forbidden_move(new, stored.bound.get(Key.of(new))), *changes)
         else:

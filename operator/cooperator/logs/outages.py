@@ -16,7 +16,7 @@ class Outages:
         self._callbacks = [] if on_outage is None else [on_outage]
         self._current: dict[str, str] = {}
         self._outages: dict[str, str] = {}
-        self._told = ""
+        self._reported = ""
         self._lock = threading.Lock()
 
     def report(self, source: str, message: str, *, outage: bool = False) -> None:
@@ -49,6 +49,6 @@ class Outages:
             else:
                 self._current[source] = message
             first = next(iter(self._current.values()), "")
-            if first != self._told:
-                self._told = first
+            if first != self._reported:
+                self._reported = first
                 call_all(self._callbacks, first)

@@ -65,8 +65,8 @@ def main() -> None:
         # In a conformance trial, one author provides both the class and the files that its options refer to.
         allowed_files=("/",),
     )
-    told = RecordingListener()
-    runtime = SparkRuntime(settings, told)
+    listener = RecordingListener()
+    runtime = SparkRuntime(settings, listener)
     for line in sys.stdin:
         order = json.loads(line)
         match order["order"]:
@@ -77,7 +77,7 @@ def main() -> None:
             case "stop":
                 runtime.stop(TaskId(said["connector"], order["task"]), order["attempt"])
             case "units":
-                told.write("units", units=_units(order["config"], settings))
+                listener.write("units", units=_units(order["config"], settings))
     runtime.close(30)
 
 

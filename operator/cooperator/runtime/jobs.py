@@ -239,13 +239,13 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     """
     options, written, resolved = allowed_options(work.connector.options, work.config, work.resolver)
     waits = WaitReasons()
-    told: list[dict[str, str]] | None = None
+    published: list[dict[str, str]] | None = None
     known: list[str] = []
     retry_s = _RETRY_S
     failed, said = False, ""
 
     def report() -> None:
-        text = instance_progress(len(known), len(told or ()), options.tasks_max, waits.text())
+        text = instance_progress(len(known), len(published or ()), options.tasks_max, waits.text())
         run.progress(resolved.scrub(text))
 
     def say(text: str) -> None:
@@ -287,11 +287,11 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             failed = False
             waits.of("source")(said)
             retry_s = _RETRY_S
-            earlier = work.committed if told is None else told
+            earlier = work.committed if published is None else published
             configs = task_configs(work.connector, work.config, known, options.tasks_max, earlier)
-            if configs != told:
+            if configs != published:
                 listener.units_changed(work.task.connector, configs)
-                told = configs
+                published = configs
         report()
         if run.cancelled.wait(wait_s):
             return

@@ -124,15 +124,15 @@ def task_words(task: Row, now_ms: int) -> str:
 
 def progress(task: Row, now_ms: int) -> str:
     """Returns the progress that a task reports, in a few words; with its age if it is old."""
-    report, told = report_of(task), reported(task, now_ms)
+    report, figures = report_of(task), reported(task, now_ms)
     words = []
     has_figures = "rows_in" in report and task.get("state") != "STARTING"
     if has_figures:
         words.append(counted(report["rows_in"], "row"))
-        if told.is_expired:
+        if figures.is_expired:
             words.append("rate unknown")
-        elif told.rows_per_second:
-            words.append(f"{told.rows_per_second:,}/s")
+        elif figures.rows_per_second:
+            words.append(f"{figures.rows_per_second:,}/s")
     elif isinstance(report.get("units"), int):  # of an instance; a task's are by name
         words.append(f"{counted(report['units'], 'unit')} in {counted(report.get('tasks', 0), 'task')}")
     if report.get("lag"):

@@ -25,7 +25,7 @@ def main() -> None:
         broker.start()
         settings = RuntimeSettings(
             member="lake-0",
-            incarnation="life-1",
+            incarnation="incarnation-1",
             checkpoints=root / "checkpoints",
             state_dir=root / "state",
             group_id="recorded-group",

@@ -158,7 +158,7 @@ class Conversation:
         return [f"{self._open[i]}: {speaker.words(answer)}" for i, answer in sorted(answers.items())]
 
     def _described_by_machine(self) -> str:
-        ((_, described),) = self.machine.handle(0, DescribeGroup("onlooker"), self._clock_ms)
+        ((_, described),) = self.machine.handle(0, DescribeGroup("inspector"), self._clock_ms)
         return self._model.words(described)
 
     def _described_by_broker(self) -> str:

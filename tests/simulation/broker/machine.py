@@ -226,10 +226,10 @@ class GroupCoordinator:
         return refusal
 
     def _leave(self, request: say.LeaveGroup) -> say.Left:
-        told = tuple((m, i, self._remove(m, i)) for m, i in request.members)
-        if self.group is not None and any(error is say.Error.NONE for _, _, error in told):
+        removed = tuple((m, i, self._remove(m, i)) for m, i in request.members)
+        if self.group is not None and any(error is say.Error.NONE for _, _, error in removed):
             self._rounds.changed(self.group)
-        return say.Left(say.Error.NONE, told)
+        return say.Left(say.Error.NONE, removed)
 
     def _remove(self, member_id: str, instance_id: str | None) -> say.Error:
         group = self.group

@@ -17,7 +17,7 @@ from tests.simulation.broker.settings import BrokerSettings
 from tests.simulation.broker.wire import decoded, encoded
 
 _ONE_AFTER_ANOTHER: Final = {"num.network.threads": "1", "num.io.threads": "1"}
-_ONLOOKER: Final = "onlooker"
+_INSPECTOR: Final = "inspector"
 _NOT_READY: Final = (
     Error.COORDINATOR_NOT_AVAILABLE,
     Error.COORDINATOR_LOAD_IN_PROGRESS,
@@ -112,12 +112,12 @@ class Clients:
 
     def describe(self) -> Described:
         """Uses a connection of its own. When it is answered, everything sent earlier has been handled."""
-        return _ask_to_describe(self._connection(_ONLOOKER).socket, self._group_id)
+        return _ask_to_describe(self._connection(_INSPECTOR).socket, self._group_id)
 
     def find_coordinator(self) -> None:
         """The broker creates its coordinators when they are asked for."""
         request = FindCoordinatorRequest(version=4, key_type=0, coordinator_keys=[self._group_id])
-        request.with_header(correlation_id=0, client_id=_ONLOOKER)
+        request.with_header(correlation_id=0, client_id=_INSPECTOR)
         with socket.create_connection(self._address, timeout=10) as connection:
             connection.sendall(request.encode(header=True, framed=True))
             connection.recv(1 << 16)
@@ -125,7 +125,7 @@ class Clients:
     def hang_up(self, client: str) -> None:
         connection = self._connections.pop(client, None)
         if connection is not None:
-            if client != _ONLOOKER:
+            if client != _INSPECTOR:
                 self._selector.unregister(connection.socket)
             connection.socket.close()
 
@@ -141,13 +141,13 @@ class Clients:
             # The broker accepts new connections at any time, and only then are requests handled in order.
             _ask_to_describe(connection.socket, self._group_id)
             self._connections[client] = connection
-            if client != _ONLOOKER:
+            if client != _INSPECTOR:
                 self._selector.register(connection.socket, selectors.EVENT_READ, connection)
         return self._connections[client]
 
 
 def _ask_to_describe(connection: socket.socket, group_id: str) -> Described:
-    request = DescribeGroup(_ONLOOKER)
+    request = DescribeGroup(_INSPECTOR)
     connection.sendall(encoded(request, group_id, 0))
     (size,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
     answer = decoded(request, connection.recv(size, socket.MSG_WAITALL))

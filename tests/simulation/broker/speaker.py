@@ -93,8 +93,8 @@ class Speaker:
         if answer.error in (say.Error.NONE, say.Error.MEMBER_ID_REQUIRED):
             memory.member_id = answer.member_id
             if answer.member_id not in self.names:
-                told = sum(name.startswith(f"{client}.") for name in self.names.values())
-                self.names[answer.member_id] = f"{client}.{told + 1}"
+                given_name = sum(name.startswith(f"{client}.") for name in self.names.values())
+                self.names[answer.member_id] = f"{client}.{given_name + 1}"
         if answer.error is say.Error.NONE:
             memory.generation = answer.generation
             memory.members = tuple(sorted(member_id for member_id, _, _ in answer.members))
@@ -103,7 +103,9 @@ class Speaker:
         self.seen = {self.name(m.member_id): m.member_id for m in described.group.members}
 
     def id_of(self, name: str, otherwise: str) -> str:
-        return next((i for i, told in self.names.items() if told == name), self.seen.get(name, otherwise))
+        return next(
+            (i for i, given_name in self.names.items() if given_name == name), self.seen.get(name, otherwise)
+        )
 
     def words(self, answer: say.Answer) -> str:
         """The whole answer, as both sides must give it."""

@@ -82,8 +82,8 @@ def _leave(request: say.LeaveGroup) -> dict[str, Any]:
 
 
 def _left(answer: Any) -> say.Left:
-    told = tuple((m.member_id, m.group_instance_id, say.Error(m.error_code)) for m in answer.members)
-    return say.Left(say.Error(answer.error_code), told)
+    answers = tuple((m.member_id, m.group_instance_id, say.Error(m.error_code)) for m in answer.members)
+    return say.Left(say.Error(answer.error_code), answers)
 
 
 def _described(answer: Any) -> say.Described:

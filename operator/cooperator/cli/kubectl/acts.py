@@ -71,7 +71,7 @@ def _command(verb: Verb) -> Callable[..., None]:
     ) -> None:
         with errors_said():
             place = connect(namespace, context, kubeconfig)
-            told = into(
+            sentences = into(
                 verb.state,
                 place.namespace,
                 connectors,
@@ -79,7 +79,7 @@ def _command(verb: Verb) -> Callable[..., None]:
                 state_of=lambda body: State(body["spec"].get("state", State.RUNNING.value)),
                 write=lambda name: _merge(place, name, {"spec": {"state": verb.state.value}}),
             )
-            for sentence in told:
+            for sentence in sentences:
                 typer.echo(sentence)
 
     command.__doc__ = verb.about

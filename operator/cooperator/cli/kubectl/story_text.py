@@ -31,7 +31,9 @@ class Sources:
 
 def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
     """The events oldest first, the task's present state, its Worker's problems; no final newline."""
-    lines = [f"{timestamp(line.at_ms)}  {line.who:<12} {line.what}" for line in told(sources, task, now_ms)]
+    lines = [
+        f"{timestamp(line.at_ms)}  {line.who:<12} {line.what}" for line in events_of(sources, task, now_ms)
+    ]
     if not lines:
         lines = ["no history: events are kept for an hour, and logs are compacted"]
     if sources.missing:
@@ -45,7 +47,7 @@ def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
     return "\n".join([*lines, f"now: {_now(sources, task, now_ms)}", *conditions])
 
 
-def told(sources: Sources, task: TaskId, now_ms: int) -> list[StoryEvent]:
+def events_of(sources: Sources, task: TaskId, now_ms: int) -> list[StoryEvent]:
     """The events that concern the task, by time."""
     names = _task_names(sources.connectors)
     bodies = (body for body in sources.connectors if name_in_kafka(body) == task.connector)

@@ -29,7 +29,7 @@ def options(connector: Connector[Any], trial: Trial) -> Iterator[str]:
         if _SECRET.search(info.alias) and info.alias not in option_names(declared, "secret"):
             yield f"option {info.alias!r} looks like a secret; declare it with secret=True"
     for name in option_names(declared):
-        for problem in _told(declared, {**trial.config(), name: _MARK}):
+        for problem in _problems(declared, {**trial.config(), name: _MARK}):
             if _MARK in f"{problem.problem} {problem.remedy}":
                 yield (
                     f"option {name!r}: its error repeats the value ({problem.problem}; {problem.remedy}); "
@@ -41,21 +41,21 @@ def accepts(connector: Connector[Any], trial: Trial) -> Iterator[str]:
     """The trial's configuration is accepted; errors name missing and unknown options."""
     declared = connector.options
     config = _with_class(trial)
-    for problem in _told(declared, config):
+    for problem in _problems(declared, config):
         yield f"the trial's own configuration is refused: {problem}"
-    if all(problem.option != _UNKNOWN for problem in _told(declared, {**config, _UNKNOWN: "1"})):
+    if all(problem.option != _UNKNOWN for problem in _problems(declared, {**config, _UNKNOWN: "1"})):
         yield "an unknown option is accepted; keep extra='forbid' in model_config"
     for name, info in option_names(declared).items():
         if info.is_required() and name in trial.config():
             rest = {other: value for other, value in config.items() if other != name}
-            if all(problem.option != name for problem in _told(declared, rest)):
+            if all(problem.option != name for problem in _problems(declared, rest)):
                 yield f"no error names the missing required option {name!r}"
 
 
 def refuses(connector: Connector[Any], trial: Trial) -> Iterator[str]:
     """The trial's invalid changes are refused before anything runs, and the error names the option."""
     for change, option in trial.refused():
-        problems = _told(connector.options, {**_with_class(trial), **change})
+        problems = _problems(connector.options, {**_with_class(trial), **change})
         if not problems:
             yield f"{dict(change)} is accepted; refuse it in a validator with raise refuse(…)"
         elif all(problem.option != option for problem in problems):
@@ -100,7 +100,7 @@ def _with_class(trial: Trial) -> dict[str, str]:
     return {"connector.class": trial.connector_class, **trial.config()}
 
 
-def _told(declared: type[Options], config: Mapping[str, str]) -> Sequence[Problem]:
+def _problems(declared: type[Options], config: Mapping[str, str]) -> Sequence[Problem]:
     return check(declared, {"connector.class": "any", **config})
 
 

@@ -179,19 +179,19 @@ class MemberProcess:
             if failing or heard is None:
                 self._complain(heard)
             if heard is not None and heard["event"] == "progress":
-                told = json.loads(heard["text"]).get("trouble", "")
-                trouble = f"; it waits for: {told}" if told else ""
+                matches = json.loads(heard["text"]).get("trouble", "")
+                trouble = f"; it waits for: {matches}" if matches else ""
 
     def _wait_all(self, event: str) -> None:
         """Waits until all tasks that were started last have reported the event, in any order."""
         waited = set(self._running)
 
-        def told(heard: dict[str, Any]) -> bool:
+        def matches(heard: dict[str, Any]) -> bool:
             if heard["event"] == event and heard["attempt"] == self._attempts[heard["task"]]:
                 waited.discard(heard["task"])
             return not waited
 
-        self._wait(f"{event} of all tasks", told)
+        self._wait(f"{event} of all tasks", matches)
 
     def _complain(self, heard: dict[str, Any] | None) -> None:
         if heard is None:

@@ -65,7 +65,7 @@ class Play:
         """Runs the steps; raises ``Broken``."""
         self._trial.prepare()
         self._feed(_FEW)
-        with self._life(1) as incarnation:
+        with self._incarnation(1) as incarnation:
             self._units(incarnation)
             with _rule("starts"):
                 running = incarnation.begin(self._config)
@@ -79,7 +79,7 @@ class Play:
                 self._stops(incarnation)
         self._offsets()
         self._given_again()
-        with self._life(2) as incarnation:
+        with self._incarnation(2) as incarnation:
             with _rule("resumes"):
                 incarnation.begin(self._config)
                 self._complete(incarnation, "exact", once=self._is_exact)
@@ -87,7 +87,7 @@ class Play:
                 self._feed(_BACKLOG)
                 self._flowing(incarnation)
             incarnation.kill()
-        with self._life(3) as incarnation, _rule("survives"):
+        with self._incarnation(3) as incarnation, _rule("survives"):
             incarnation.begin(self._config)
             self._feed(_FEW)
             self._complete(incarnation, "survives", once=self._is_exact)
@@ -241,7 +241,7 @@ class Play:
                 raise Failed(f"no record that was fed is in the sink after {self._place.patience_s:g} s")
             time.sleep(_SLICE_S)
 
-    def _life(self, generation: int) -> MemberProcess:
+    def _incarnation(self, generation: int) -> MemberProcess:
         return MemberProcess(self._place, generation)
 
 

@@ -137,8 +137,8 @@ class Position:
             raise ValueError(f"next = {self.next} is no offset; use 0 to {_MAX_OFFSET}")
 
     def encode(self) -> bytes:
-        told = {"topic_id": self.topic_id} if self.topic_id else {}
-        return _dump({"next": self.next, "claim": str(self.claim), **told})
+        topic = {"topic_id": self.topic_id} if self.topic_id else {}
+        return _dump({"next": self.next, "claim": str(self.claim), **topic})
 
 
 @dataclass(frozen=True, slots=True)

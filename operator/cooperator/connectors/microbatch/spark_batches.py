@@ -89,16 +89,20 @@ def batch_of(
 def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Range]]) -> Outcome:
     """Runs a batch by a plan of ``KafkaTransactions``."""
     try:
-        told = json.loads(plan.run(json.dumps(batch)))["slots"]
+        answer = json.loads(plan.run(json.dumps(batch)))["slots"]
     except Exception as error:
         # It was cancelled, or what failed was not a slot's own work.
         return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
     return Outcome(
-        sum(slot.get("rows", 0) for slot in told),
-        [SlotFailure(n, Kind(slot["kind"]), slot["error"]) for n, slot in enumerate(told) if "kind" in slot],
+        sum(slot.get("rows", 0) for slot in answer),
+        [
+            SlotFailure(n, Kind(slot["kind"]), slot["error"])
+            for n, slot in enumerate(answer)
+            if "kind" in slot
+        ],
         {
             each.partition: count
-            for ranges, slot in zip(slots, told, strict=True)
+            for ranges, slot in zip(slots, answer, strict=True)
             for each, count in zip(ranges, slot.get("counts", ()), strict=False)
         },
     )
@@ -141,8 +145,8 @@ class SparkBatches:
         self._name_jobs()
         failure = self._planned().open(session)
         if failure:
-            told = json.loads(failure)
-            raise OpenFailed(Kind(told["kind"]), told["error"])
+            answer = json.loads(failure)
+            raise OpenFailed(Kind(answer["kind"]), answer["error"])
 
     def run(
         self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
@@ -192,11 +196,11 @@ class SparkEnds:
         self._java.watch(json.dumps(list(partitions)))
 
     def look(self, timeout_ms: int) -> Look:
-        told = json.loads(self._java.look(timeout_ms))
+        answer = json.loads(self._java.look(timeout_ms))
         return Look(
-            {Partition(topic, number): end for topic, number, end in told["ends"]},
-            {Partition(topic, number): reason for topic, number, reason in told["unknown"]},
-            dict(told["ids"]),
+            {Partition(topic, number): end for topic, number, end in answer["ends"]},
+            {Partition(topic, number): reason for topic, number, reason in answer["unknown"]},
+            dict(answer["ids"]),
         )
 
     def close(self) -> None:

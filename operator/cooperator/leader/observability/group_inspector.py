@@ -133,7 +133,7 @@ def _read(where: Where, deadline: float) -> LogsRead:
         raise NotSeen(f"the logs of group {where.group_id!r} cannot be read: {error}") from error
 
 
-def told(snapshot: Snapshot, status: Mapping[str, Any]) -> Snapshot:
+def with_status(snapshot: Snapshot, status: Mapping[str, Any]) -> Snapshot:
     """Add what only the operator knows. ``status``: its leader's projection (``LeaderService``)."""
     inputs = status.get("inputs")
     if snapshot.led_by is not LedBy.OPERATOR or not status.get("leading") or not inputs:

@@ -147,13 +147,13 @@ def _state(connector: str, status: dict[str, Any]) -> dict[str, Any]:
     """The state in the shape of Kafka Connect's ConnectorStateInfo."""
     items = [each for each in status.get("tasks", ()) if each["connector"] == connector]
 
-    def told(item: dict[str, Any]) -> dict[str, Any]:
+    def described(item: dict[str, Any]) -> dict[str, Any]:
         return {"state": item["state"], "worker_id": item["worker_id"] or ""}
 
     nothing = {"state": "UNASSIGNED", "worker_id": ""}
     return {
         "name": connector,
-        "connector": next((told(item) for item in items if item["task"] < 0), nothing),
-        "tasks": [{"id": item["task"], **told(item)} for item in items if item["task"] >= 0],
+        "connector": next((described(item) for item in items if item["task"] < 0), nothing),
+        "tasks": [{"id": item["task"], **described(item)} for item in items if item["task"] >= 0],
         "type": "unknown",
     }

@@ -71,8 +71,8 @@ def fence_producers(
             f"{unknown[0]} has no counterpart in the leader's client, which is not a Java client: remove it, "
             "and let the Worker's own user fence producers"
         )
-    told = fencing_client(config, overrides)
-    transport = KafkaTransport(told.bootstrap_servers, told.group_id, told.security)
+    settings = fencing_client(config, overrides)
+    transport = KafkaTransport(settings.bootstrap_servers, settings.group_id, settings.security)
 
     def fence(transactional_id: str) -> None:
         with closing(transport.transactor(transactional_id, timeout_ms)) as writer:

@@ -60,7 +60,7 @@ class KafkaTopicWriter:
         self._tended_from = 0.0
         self._moved_at = time.monotonic()
         self._detail = "the broker does not answer"
-        self._told = ""
+        self._reported = ""
         self._closed = False
         self._released = threading.Lock()
         self._shared = clients.acquire()
@@ -197,11 +197,11 @@ class KafkaTopicWriter:
     def _watch(self) -> None:
         with self._changed:
             stuck = not self._is_idle() and time.monotonic() - self._moved_at > _PATIENCE_S
-        told = f"topic {self._topic}: records are waiting to be written: {self._detail}" if stuck else ""
-        if told == self._told:
+        outage = f"topic {self._topic}: records are waiting to be written: {self._detail}" if stuck else ""
+        if outage == self._reported:
             return
-        self._told = told
-        if told:
-            self._executor.put(lambda: self._outages.report(self._source, told))
+        self._reported = outage
+        if outage:
+            self._executor.put(lambda: self._outages.report(self._source, outage))
         else:
             self._executor.put(lambda: self._outages.clear(self._source))

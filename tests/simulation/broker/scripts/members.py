@@ -219,11 +219,11 @@ LEAVING = {
         a joins
         a syncs
         b syncs
-        brake joins
+        pending joins
         op joins as=op
         b joins
         x removes a b
-        x removes brake
+        x removes pending
         op syncs
         a beats
         a forgets

@@ -155,12 +155,12 @@ PENDING = {
     "an id that was given out can be taken back, which completes the round": """
         a enters
         a syncs
-        brake joins
+        pending joins
         b enters
         a joins
-        x removes brake
+        x removes pending
         a syncs
-        brake joins        # it is nobody now
+        pending joins       # it is nobody now
     """,
     "an id that was given out is for a dynamic member": """
         a joins
