@@ -12,6 +12,7 @@ import pytest
 
 from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint
 from cooperator.leader.routes import LeaderRoutes
+from cooperator.leader.stock.routes import StockRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
 from cooperator.wire import Protocol, sign
 from cooperator.wire.signature import SIGNATURE_HEADER
@@ -29,12 +30,14 @@ class Leader:
         standing = SimpleNamespace(
             epoch=Epoch(1, 4), member_ids=(MEMBER,), absent=(), protocol=Protocol.SESSIONED.value, stock=False
         )
-        lead: Any = SimpleNamespace(standing=standing)
+        lead: Any = SimpleNamespace(standing=standing, machine=SimpleNamespace(state=None))
         logs: Any = SimpleNamespace(config=SimpleNamespace(snapshot=lambda: config))
         times: Any = SimpleNamespace(session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
         self.leads = True
-        self.routes = LeaderRoutes(lambda: (lead, logs) if self.leads else None, lambda: 60_000, times)
-        self.endpoint = Endpoint("127.0.0.1", 0, self.routes.all())
+        self.current: Any = lambda: (lead, logs) if self.leads else None
+        self.routes = LeaderRoutes(self.current, lambda: 60_000, times)
+        stock = StockRoutes(self.current, "g", lambda *_: None, lambda _: 202, dict)
+        self.endpoint = Endpoint("127.0.0.1", 0, {**self.routes.all(), **stock.all()})
         self.endpoint.start()
 
     def post(self, path: str, body: bytes, key: SessionKey | None = KEY) -> int:
@@ -60,14 +63,21 @@ def leader() -> Iterator[Leader]:
 
 def test_long_bodies_are_refused(leader: Leader) -> None:
     assert leader.post("lease", b"x" * 5_000) == 413
-    assert leader.post("story", b"x" * (MAX_BODY_BYTES + 1)) == 405
+    assert leader.post("story", b"x" * (MAX_BODY_BYTES + 1)) == 403
 
 
-@pytest.mark.parametrize("path", ["connectors/a/tasks", "lease"])
-def test_unsigned_requests_are_refused_before_they_are_read(leader: Leader, path: str) -> None:
+LINES = (
+    *("POST /connectors/a/tasks", "POST /lease", "PUT /connectors/a/fence", "POST /connectors/a/restart"),
+    *("POST /connectors/a/tasks/0/restart", "POST /connectors", "PUT /connectors/a/config"),
+)
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("length", [2_000, 900_000, 10**12])
+def test_unsigned_requests_are_refused_before_they_are_read(leader: Leader, line: str, length: int) -> None:
     with socket.create_connection((leader.endpoint.host, leader.endpoint.port), 10) as connection:
-        connection.sendall(f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n".encode())
-        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+        connection.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 4")
 
 
 def test_bodies_that_do_not_arrive_hold_up_no_member(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,16 @@ from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answ
 from cooperator.leader.events import PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.lease_confirmation import Asked, may_confirm
-from cooperator.leader.stock.posts import NOT_NOW, PostRefused, check_signature, outcome_of, read_task_configs
+from cooperator.leader.stock.posts import (
+    NOT_NOW,
+    PostRefused,
+    check_headers,
+    check_signature,
+    outcome_of,
+    read_task_configs,
+)
 from cooperator.logs import Logs
 from cooperator.model import Epoch
-from cooperator.wire import Protocol as GroupProtocol
-from cooperator.wire.signature import SIGNATURE_HEADER
 
 ANSWER_S = 15.0
 AGAIN_S = 0.1
@@ -145,9 +150,10 @@ class LeaderRoutes:
         current = self._current()
         if current is None:
             return error_answer(409, "this member does not lead")
-        is_needed = current[0].standing.protocol == GroupProtocol.SESSIONED.value
-        if is_needed and SIGNATURE_HEADER not in request.headers:
-            return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
+        try:
+            check_headers(request.headers, current[0].standing.protocol)
+        except PostRefused as unsigned:
+            return error_answer(unsigned.code, str(unsigned))
         return None
 
     def _check_question(self, body: bytes, headers: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from cooperator.leader.events import PostOutcome
 from cooperator.model import SessionKey
 from cooperator.wire import AlgorithmNotAllowed, Protocol, SignatureMissing, SignatureWrong, verify
+from cooperator.wire.signature import SIGNATURE_HEADER
 
 NOT_NOW = "nothing can be written now: a round is under way, or the config log is out of reach; try again"
 """The message of ``PostOutcome.AGAIN``."""
@@ -52,6 +53,12 @@ def read_task_configs(
     for number, config in enumerate(configs):
         _check_record(number, config)
     return tuple(configs)
+
+
+def check_headers(headers: Mapping[str, str], protocol: str) -> None:
+    """Return if a request may have been signed, before its body is read. Raises PostRefused 400."""
+    if protocol == Protocol.SESSIONED.value and SIGNATURE_HEADER not in headers:
+        raise PostRefused(400, f"the request needs the header {SIGNATURE_HEADER}")
 
 
 def check_signature(body: bytes, headers: Mapping[str, str], key: SessionKey | None, protocol: str) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.stock.fencing import FenceProducers, Fencer
-from cooperator.leader.stock.posts import PostRefused, check_signature
+from cooperator.leader.stock.posts import PostRefused, check_headers, check_signature
 from cooperator.logs import Logs, LogUnavailable
 from cooperator.wire import RestartRecord
 
@@ -108,6 +108,7 @@ class StockRoutes:
         lead, logs = current
         key = logs.config.snapshot().session_key
         try:
+            check_headers(request.headers, lead.standing.protocol)
             check_signature(await body_of(request), dict(request.headers), key, lead.standing.protocol)
             await self._fencer.fenced(lead, logs, request.match_info["name"])
         except PostRefused as refused:
