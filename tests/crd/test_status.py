@@ -101,6 +101,7 @@ def test_while_tasks_move_it_is_ready_and_busy() -> None:
         ({"Leading": ("False", "GroupConflict")}, "GroupConflict", True),
         ({"Leading": ("False", "TopicMisconfigured")}, "TopicMisconfigured", True),
         ({"Planned": ("False", "GroupTooLarge")}, "GroupTooLarge", True),
+        ({"Planned": ("False", "CannotWrite")}, "CannotWrite", False),
         ({"MembersReady": ("False", "Progressing")}, "Progressing", False),
         ({"MembersReady": ("False", "CrashLoop")}, "CrashLoop", True),
         ({"MembersReady": ("False", "RollStalled")}, "RollStalled", True),

@@ -19,6 +19,7 @@ from cooperator.logs import (
     LeadWriter,
     Logs,
     LogsConfig,
+    LogUnavailable,
     MemoryBroker,
     MemoryTransport,
     WriterFenced,
@@ -28,6 +29,7 @@ from cooperator.model import Desired, DesiredConnector, Epoch, TaskId, TaskState
 from cooperator.planner.view import Facts
 from cooperator.wire import (
     AgentReport,
+    ConnectorRecord,
     ExtendedAssignment,
     Metadata,
     Owner,
@@ -142,6 +144,24 @@ def test_a_leader_that_has_not_heard_of_the_group_for_a_session_configures_nothi
     assert running_lead.group_logs().config.read_to_end(5_000).connectors == {}
     silence[0] = False
     eventually(lambda: "a" in lead.machine.state.config.connectors, 20, "it is written once that is known")
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_evictions_do_not_wait_for_a_log_that_cannot_be_written(running_lead: RunningLead, at: int) -> None:
+    group, silence = Group(), [False]
+    lead = running_lead.lead(group, is_silent=lambda: silence[0])
+    assignments(lead.plan(a_round(1)))
+    lead.submit(ev.Delivered(1))
+    eventually(lambda: lead.machine.state.config.session_key is not None, 10)
+    silence[0] = True
+    before = len(group.rejoins)
+    instructions: list[ev.Instruction] = [ev.Evict(("m-8",), "gone"), ev.Evict(("m-9",), "gone")]
+    instructions.insert(at, ev.WriteConfig((ConnectorRecord("a", {"k": "v"}),), "a test"))
+    instructions.append(ev.RequestRejoin("what was written"))
+    with pytest.raises(LogUnavailable):
+        lead.ask(lambda machine: lead._carry_out(instructions)).result(10)
+    assert group.evicted == ["m-8", "m-9"]
+    assert len(group.rejoins) == before, "what depends on the record waits for it"
 
 
 def asked(lead: LeaderThread, logs: Logs, unit: str = "u") -> tuple[int, str]:

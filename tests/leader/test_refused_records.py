@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from cooperator.crd import Connector, Worker, parse
+from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader import events as ev
 from cooperator.leader.actuator import Actuator
 from cooperator.leader.observability.projection import plan_conditions, project
@@ -19,6 +21,40 @@ from tests.harness.support import eventually
 
 def connector(size: int = 0) -> DesiredConnector:
     return DesiredConnector({"connector.class": "noop", "tasks.max": "1", "text": "x" * size})
+
+
+MANIFESTS = """
+apiVersion: cooperator.dev/v1alpha1
+kind: Worker
+metadata: {name: lake}
+spec: {replicas: 1, runtime: spark}
+---
+apiVersion: cooperator.dev/v1alpha1
+kind: Connector
+metadata: {name: b}
+spec: {class: noop, workerRef: {name: lake}}
+"""
+
+
+def stated(group: FakeGroup) -> dict[str, tuple[str, str, str]]:
+    """Status, reason and message of the conditions of the Worker and of Connector ``b`` (``b.<type>``)."""
+    worker, connector = parse(MANIFESTS, "t")
+    assert isinstance(worker, Worker)
+    assert isinstance(connector, Connector)
+    told = project(group.machine.state, {})
+    conditions = [
+        {"type": type_, "status": str(holds), "reason": reason, "message": message, "since_ms": 0}
+        for type_, holds, reason, message in (
+            ("KafkaReachable", True, "Connected", ""),
+            ("Leading", True, "Leading", ""),
+            *plan_conditions(told),
+        )
+    ]
+    leader = {**told, "conditions": conditions, "tasks": told["tasks"]}
+    of_worker = worker_status(worker, WorkerFacts(leader=leader), 0).conditions
+    of_connector = connector_status(connector, (worker,), leader, 0).conditions
+    found = {each.type: each for each in of_worker} | {f"b.{each.type}": each for each in of_connector}
+    return {name: (each.status.value, each.reason, each.message) for name, each in found.items()}
 
 
 def planned(group: FakeGroup) -> tuple[bool, str, str]:
@@ -39,6 +75,13 @@ class TestMachine:
         assert group.runs("lake-0") == tasks("a", INSTANCE) | tasks("c", INSTANCE)
         assert project(group.machine.state, {})["refused"] == {"b": "a record exceeds the limit"}
         assert planned(group) == (True, "Planned", "")
+        told = stated(group)
+        for condition, status in {"Ready": "False", "Reconciling": "False", "Stalled": "True"}.items():
+            assert told[f"b.{condition}"][0] == status
+        assert told["b.Stalled"][1] == told["b.Ready"][1] == "ConfigRefused"
+        assert (
+            "(a record exceeds the limit): make it smaller, or raise max.message.bytes" in told["b.Ready"][2]
+        )
 
     def test_it_is_tried_again_each_minute_and_at_once_when_it_changes(self) -> None:
         group = running_group()
@@ -84,6 +127,9 @@ class TestMachine:
         group.config_log_away = True
         group.want(Desired(1, {**before.connectors, "b": connector()}))
         assert planned(group) == (False, "CannotWrite", "a log is out of reach")
+        told = stated(group)
+        assert told["Ready"] == ("False", "CannotWrite", "a log is out of reach")
+        assert (told["Reconciling"][0], told["Stalled"][0]) == ("True", "False"), "it passes by itself"
         group.advance(10_000)
         assert planned(group)[0] is False
         group.config_log_away = False
