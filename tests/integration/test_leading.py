@@ -1,6 +1,7 @@
 """The lead changes and no task notices: the operator is killed, away, back, doubled, refused; the broker is
 away."""
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +42,14 @@ def running(group: MemberGroup, **said: Any) -> LeaderProcess:
         group.member(worker)
     each_has_tasks(group)
     eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
+    assert told_of_failures(group) == [], "a normal start"
     return leader
+
+
+def told_of_failures(group: MemberGroup) -> list[str]:
+    """The lines of the logs of leader and members that tell of a failure."""
+    lines = [line for log in group.directory.glob("*.log") for line in log.read_text().splitlines()]
+    return [line for line in lines if re.search("ERROR|CRITICAL|Traceback|fail|refuse", line)]
 
 
 def each_has_tasks(group: MemberGroup) -> dict[str, str]:

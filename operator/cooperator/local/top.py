@@ -122,12 +122,14 @@ def _summary(view: Mapping[str, Any]) -> Text:
         words += [f"{counted} {state}"] if counted not in (0, "?") else []
     now_ms: int = view["at_ms"]
     reports = [reported(task, now_ms) for task in tasks]
-    rate, expired = total(report.rows_per_second for report in reports), sum(r.is_expired for r in reports)
+    unlisted: Sequence[Row] = view.get("unlisted", ())
+    rates = (*(r.rows_per_second for r in reports), *(more.get("rows_per_second") for more in unlisted))
+    rate, expired = total(rates), sum(r.is_expired for r in reports)
     if rate is not None:
         words.append(f"{rate:,} rows/s")
     if expired:
         words.append(f"{expired} {'rate' if expired == 1 else 'rates'} unknown")
-    lag = total(report.lag for report in reports)
+    lag = total((*(report.lag for report in reports), *(more.get("lag") for more in unlisted)))
     if lag is not None:
         words.append(f"{lag:,} behind{_oldest(tasks, now_ms)}")
     return Text(", ".join(words), style="bold")

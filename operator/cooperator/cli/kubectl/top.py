@@ -75,8 +75,26 @@ def view_of(seen: Seen, pods: Iterable[Body], now_ms: int, rounds: Rounds) -> di
             for connector in seen.connectors_of(worker)
             for row in _tasks(worker, connector)
         ],
+        "unlisted": [
+            _unlisted(status_of(connector))
+            for worker in seen.workers
+            for connector in seen.connectors_of(worker)
+        ],
         "groups": [_group(worker, rounds) for worker in seen.workers],
     }
+
+
+def _unlisted(status: Mapping[str, Any]) -> dict[str, int | None]:
+    """Figures of the tasks that a Connector's status counts and does not list; None: not known."""
+    entries = [entry for entry in status.get("taskStatuses") or () if entry["id"] >= 0]
+    if (status.get("tasks") or {}).get("desired", 0) <= len(entries):
+        return {}
+
+    def rest(name: str) -> int | None:
+        whole = status.get(name)
+        return None if whole is None else max(0, whole - sum(entry.get(name) or 0 for entry in entries))
+
+    return {"lag": rest("lag"), "rows_per_second": rest("rowsPerSecond")}
 
 
 def _members(worker: Body, pods: Mapping[tuple[str, str], Body]) -> Iterator[dict[str, Any]]:
