@@ -44,6 +44,21 @@ def refused(*words: str) -> str:
     return result.output
 
 
+def test_a_member_ends_with_its_code_although_threads_of_its_connectors_never_end(tmp_path: Path) -> None:
+    code = f"""
+import sys, threading
+from cooperator.agent import main
+def run_worker(options):
+    threading.Thread(target=threading.Event().wait).start()
+    return 3
+main.run_worker = run_worker
+from cooperator.cli.app import program
+program()({list(WORKER)!r})
+"""
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60, check=False)
+    assert ended.returncode == 3
+
+
 def test_version() -> None:
     assert CliRunner().invoke(program(), ["--version"]).output == f"{version('cooperator')}\n"
 

@@ -72,8 +72,10 @@ def _forget() -> None:
     connectors.find.cache_clear()
 
 
-def test_a_plugin_that_keeps_the_rules_conforms(install: Install, tmp_path: Path) -> None:
-    install("copies", "copies_of_files:Copies")
+def test_a_plugin_that_keeps_the_rules_conforms_also_if_its_threads_never_end(
+    install: Install, tmp_path: Path
+) -> None:
+    install("copies", "copies_of_files:LeavesThreads")
     check(CopiesTrial("copies", tmp_path / "trial"), patience_s=PATIENCE_S)
 
 

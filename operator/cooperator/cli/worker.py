@@ -1,5 +1,6 @@
 """``cooperator worker``: one member, with its Spark."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -145,7 +146,9 @@ def worker(
 
     log_to_stderr(log_format)
     end_process_on_death()
-    raise typer.Exit(run_worker(options))
+    code = run_worker(options)
+    # Exit without waiting for threads of connectors and clients: the watchdog is gone by now.
+    os._exit(code)
 
 
 def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:

@@ -4,8 +4,10 @@
 the runtime). The runtime in it is the real one. The process ends when its input does.
 """
 
+import faulthandler
 import json
 import logging
+import os
 import sys
 import threading
 from pathlib import Path
@@ -16,6 +18,9 @@ from cooperator.connectors.options import resolved_options
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
+
+_CLOSE_S = 30
+_STUCK_S = 45
 
 
 class RecordingListener:
@@ -78,7 +83,11 @@ def main() -> None:
                 runtime.stop(TaskId(said["connector"], order["task"]), order["attempt"])
             case "units":
                 listener.write("units", units=_units(order["config"], settings))
-    runtime.close(30)
+    # The suite reports these stacks if the process has not ended soon after them.
+    faulthandler.dump_traceback_later(_STUCK_S)
+    runtime.close(_CLOSE_S)
+    # Like a member, this process does not wait for threads of clients and libraries.
+    os._exit(0)
 
 
 def _units(config: dict[str, str], settings: RuntimeSettings) -> list[str]:

@@ -117,6 +117,14 @@ class Copies(Connector[CopiesOptions]):
         return PolledUnit(self.folder(options, context), batches, context, options.pause_ms / 1000)
 
 
+class LeavesThreads(Copies):
+    """Keeps all rules, and leaves threads behind that never end, as clients of stores do."""
+
+    def open(self, options: CopiesOptions, context: UnitContext) -> RunningUnit:
+        threading.Thread(target=threading.Event().wait, daemon=False).start()
+        return super().open(options, context)
+
+
 # --- one class per broken rule, named by its defect ---
 
 

@@ -16,7 +16,12 @@ class CopiesTrial(Trial):
         self.fed = 0
 
     def config(self) -> Mapping[str, str]:
-        return {"path": str(self.directory / "in"), "target": str(self.directory / "out")}
+        """The configuration; one value is a reference to a file, which only members resolve elsewhere."""
+        pause = self.directory / "pause"
+        pause.parent.mkdir(parents=True, exist_ok=True)
+        pause.write_text("50")
+        paths = {"path": str(self.directory / "in"), "target": str(self.directory / "out")}
+        return {**paths, "pause.ms": f"${{file:{pause}}}"}
 
     def refused(self) -> Iterable[tuple[Mapping[str, str], str]]:
         yield {"pause.ms": "0"}, "pause.ms"

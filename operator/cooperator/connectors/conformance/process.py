@@ -85,7 +85,8 @@ class MemberProcess:
                 self._process.wait(_END_S)
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise Failed(f"the process did not end within {_END_S:g} s of its last task") from None
+                problem = f"the process did not end within {_END_S:g} s of its last task"
+                raise Failed(f"{problem}:\n{self._log()}") from None
         self.kill()
 
     def kill(self) -> None:
@@ -200,8 +201,12 @@ class MemberProcess:
             raise Failed(f"task {heard['task']} failed: {heard['trace'].strip()}")
 
     def _ended(self) -> str:
+        return f"the member's process has exited unexpectedly:\n{self._log(20)}"
+
+    def _log(self, lines: int = 200) -> str:
+        """Returns the end of what all incarnations have logged."""
         log = (self.place.directory / "incarnations.log").read_text(errors="replace").splitlines()
-        return "the member's process has exited unexpectedly:\n" + "\n".join(log[-20:])
+        return "\n".join(log[-lines:])
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

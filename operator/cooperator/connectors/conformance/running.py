@@ -179,7 +179,7 @@ class Play:
             config=self._config,
             group_id=self._place.group_id,
             checkpoints=self._place.checkpoints,
-            resolver=Resolver({}, bootstrap_servers=self._place.bootstrap_servers),
+            resolver=_resolver(self._place),
         )
         with _rule("offsets"):
             try:
@@ -255,9 +255,13 @@ def _rule(name: str) -> Iterator[None]:
 
 
 def _here(connector: Connector[Any], config: Mapping[str, str], place: Place) -> Iterator[str]:
-    resolver = Resolver({}, bootstrap_servers=place.bootstrap_servers)
-    options, _, _ = resolved_options(connector.options, config, resolver)
+    options, _, _ = resolved_options(connector.options, config, _resolver(place))
     yield from connector.units(options, lambda text: None)
+
+
+def _resolver(place: Place) -> Resolver:
+    """Resolves what the member's process resolves, files anywhere included."""
+    return Resolver({}, allowed_files=("/",), bootstrap_servers=place.bootstrap_servers)
 
 
 def _record(number: int) -> str:
