@@ -116,6 +116,19 @@ def test_an_unreachable_database_is_reported_during_the_wait(silent_port: int, t
         assert not begun.has_started.is_set()
 
 
+def test_an_unreachable_database_is_reported_within_ten_seconds_with_the_times_of_production(
+    silent_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes as long as one attempt to connect, since those times are what it checks."""
+    monkeypatch.undo()
+    assert jobs._REPORT_S + postgres._CONNECT_S < 10, "the reason of a failed attempt is told in time, too"
+    config = rows_of(silent_port, **{"task.units": "orders"})
+    with starting(find("postgres-to-kafka"), config, tmp_path) as begun:
+        waiting = f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: no answer yet"
+        eventually(lambda: begun.last("trouble") == waiting, 10)
+        assert not begun.has_started.is_set()
+
+
 def test_an_instance_reports_it_while_it_looks_for_units(silent_port: int, tmp_path: Path) -> None:
     with starting(find("postgres-to-kafka"), rows_of(silent_port), tmp_path, task=INSTANCE_OF_IT) as begun:
         eventually(
