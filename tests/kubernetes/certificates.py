@@ -36,12 +36,15 @@ class Authority:
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
+            .not_valid_after(datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=30))
             .sign(self._key, hashes.SHA256())
         )
         self.own = self._write("ca", self._key, certificate)
 
-    def server(self, name: str, hosts: Sequence[str]) -> Certificate:
-        """For a server that is reached by ``hosts``: names and addresses."""
+    def server(
+        self, name: str, hosts: Sequence[str], valid: datetime.timedelta = datetime.timedelta(days=30)
+    ) -> Certificate:
+        """For a server that is reached by ``hosts``: names and addresses. A negative ``valid`` has ended."""
         alternatives: list[x509.GeneralName] = []
         for host in hosts:
             try:
@@ -53,6 +56,7 @@ class Authority:
             _name(name),
             ExtendedKeyUsageOID.SERVER_AUTH,
             x509.SubjectAlternativeName(alternatives),
+            valid,
         )
 
     def client(self, user: str, group: str | None = None) -> Certificate:
@@ -110,12 +114,14 @@ class Authority:
         subject: x509.Name,
         purpose: x509.ObjectIdentifier,
         extension: x509.SubjectAlternativeName | None,
+        valid: datetime.timedelta = datetime.timedelta(days=30),
     ) -> Certificate:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
             _builder(subject, self._name, key.public_key())
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .not_valid_after(datetime.datetime.now(datetime.UTC) + valid)
         )
         if extension is not None:
             builder = builder.add_extension(extension, critical=False)
@@ -159,7 +165,6 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=30))
     )
 
 

@@ -183,9 +183,9 @@ class SteppedCoordinator(Coordinator):
 
 
 class Endpoint:
-    """Replaces the HTTP endpoint: found by its URL, served by the network."""
+    """Replaces the HTTP endpoint: found by its URL, served by the network; TLS is not simulated."""
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Handler]) -> None:
+    def __init__(self, host: str, port: int, routes: Mapping[str, Handler], tls: None = None) -> None:
         self._process = here()
         self.host = host
         self.port = port or self._process.simulation.next_port()
@@ -193,7 +193,10 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}/"
+        return self.url_at(self.host)
+
+    def url_at(self, host: str) -> str:
+        return f"http://{host}:{self.port}/"
 
     def start(self) -> None:
         self._process.url = self.url
@@ -244,7 +247,7 @@ async def body_of(request: _Request) -> bytes:
 class Calls(LeaderCalls):
     """A member's calls to its leader, over the simulated network."""
 
-    def __init__(self, tell: Any, session_key: Any, now_ms: Any) -> None:
+    def __init__(self, tell: Any, session_key: Any, now_ms: Any, leader_ca: None = None) -> None:
         self._tell = tell
         self._session_key = session_key
         self._now_ms = now_ms

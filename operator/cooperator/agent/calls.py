@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ import aiohttp
 
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
+from cooperator.leader.tls import SERVER_NAME, LeaderTrust, certificate_problem
 from cooperator.model import SessionKey
 from cooperator.supervision import supervised
 from cooperator.wire import sign
@@ -23,14 +25,19 @@ _SHOWN = 300
 
 
 class LeaderCalls:
-    """Every call returns at once; the outcome arrives as an event. Calls are not retried here."""
+    """Every call returns at once; the outcome arrives as an event. Calls are not retried here.
+
+    ``leader_ca``: PEM file by which leaders that serve https are verified.
+    """
 
     def __init__(
         self,
         tell: Callable[[ev.Event], None],
         session_key: Callable[[], SessionKey | None],
         now_ms: Callable[[], int],
+        leader_ca: Path | None = None,
     ) -> None:
+        self._trust = LeaderTrust(leader_ca)
         self._tell = tell
         self._session_key = session_key
         self._now_ms = now_ms
@@ -66,8 +73,8 @@ class LeaderCalls:
             status, text = await self._send(url, body, self._headers(body), _POST_S)
             if status >= 300:
                 error = f"{status} {text[:_SHOWN]}"
-        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
-            error = f"{url}: {failure or type(failure).__name__}"
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            error = f"{url}: {_words(failure)}"
         if error:
             log.warning(
                 "the task configurations of %s were not accepted, trying again: %s", order.connector, error
@@ -91,8 +98,8 @@ class LeaderCalls:
             status, text = await self._send(
                 f"{order.leader_url.rstrip('/')}/lease", body, self._headers(body), _ASK_S
             )
-        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
-            log.info("the leader cannot be reached: %s", failure or type(failure).__name__)
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            log.info("the leader cannot be reached: %s", _words(failure))
             return
         if status == 200:
             self._tell(ev.LeaderConfirmed(sent_at_ms, order.epoch))
@@ -102,7 +109,11 @@ class LeaderCalls:
     async def _send(self, url: str, body: bytes, headers: dict[str, str], total_s: float) -> tuple[int, str]:
         assert self._client is not None
         timeout = aiohttp.ClientTimeout(total=total_s)
-        async with self._client.post(url, data=body, headers=headers, timeout=timeout) as answer:
+        verified: dict[str, Any] = {}
+        if url.startswith("https:"):
+            # The leader is reached by its address, so its certificate has a fixed name.
+            verified = {"ssl": self._trust.context(), "server_hostname": SERVER_NAME}
+        async with self._client.post(url, data=body, headers=headers, timeout=timeout, **verified) as answer:
             return answer.status, await answer.text(errors="replace")
 
     def _submit(self, call: Coroutine[Any, Any, None]) -> None:
@@ -124,3 +135,7 @@ class LeaderCalls:
         await asyncio.gather(*calls, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+
+
+def _words(failure: Exception) -> str:
+    return certificate_problem(failure) or str(failure) or type(failure).__name__

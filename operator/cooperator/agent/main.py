@@ -93,7 +93,9 @@ class Agent:
         offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
         pages = Pages(options, self._supervisor, metrics, lambda: self._listener.lead, offsets)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
-        self._calls = LeaderCalls(self.tell, lambda: self._logs.config.snapshot().session_key, now_ms)
+        self._calls = LeaderCalls(
+            self.tell, lambda: self._logs.config.snapshot().session_key, now_ms, options.leader_ca
+        )
         self._group: Group
         self._logs: Logs
         self._runtime: Runtime
@@ -135,8 +137,7 @@ class Agent:
     def open(self) -> None:
         """Start to listen and create all parts, without joining. Raises OSError when the port is taken."""
         self._endpoint.start()
-        host = self.options.advertised_host or self._endpoint.host
-        self._listener.url = f"http://{host}:{self._endpoint.port}/"
+        self._listener.url = self._endpoint.url_at(self.options.advertised_host or self._endpoint.host)
         self._logs = self._parts.logs(self.options.logs_config())
         self._runtime = self._parts.runtime(self.options, self._tally)
         if self._runtime.warm_up():

@@ -34,6 +34,7 @@ class WorkerOptions:
       process. Must be less than the policy's lease margin.
     * ``revocation_timeout_ms``: a revoked task that has not stopped after this ends the member.
     * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
+    * ``leader_ca``: PEM file by which leaders that serve https are verified.
     * ``topics``: those of an adopted Connect cluster.
 
     For the others see GroupConfig, RuntimeSettings and AgentReport.
@@ -66,6 +67,7 @@ class WorkerOptions:
     allowed_files: tuple[str, ...] = ()
     allowed_paths: tuple[str, ...] = ()
     journal: Path | None = None
+    leader_ca: Path | None = None
     topics: Topics | None = None
     group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)

@@ -95,6 +95,10 @@ def worker(
     ssl_verify_hostname: Annotated[
         bool, typer.Option(help="Require that a broker's certificate matches its host name.")
     ] = True,
+    leader_ca_file: Annotated[
+        Path | None,
+        typer.Option(help="PEM file with the CA of a leader that serves https. Default: the system's."),
+    ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Join a Worker's group and run the tasks that its leader assigns. SIGTERM: hand over, then exit."""
@@ -136,6 +140,7 @@ def worker(
             env_allowed=frozenset(env_allowed or ()),
             allowed_files=tuple(allowed_file_reference or ()),
             allowed_paths=tuple(allowed_path or ()),
+            leader_ca=leader_ca_file,
             group_security=security,
             log_security=security,
         )

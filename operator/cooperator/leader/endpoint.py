@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from cooperator.leader.tls import ServerCertificates
+from cooperator.leader.tls_listener import TlsListener
 from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
@@ -33,20 +35,29 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Endpoint:
     """Serves ``routes`` ({"POST /path/{name}": handler}) on ``host:port``; port 0 picks a free one.
 
-    ``start`` returns when the socket listens and raises OSError when it cannot.
+    With ``tls`` it serves https only. ``start`` returns when the socket listens and raises OSError when it
+    cannot.
     """
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Handler]) -> None:
+    def __init__(
+        self, host: str, port: int, routes: Mapping[str, Handler], tls: ServerCertificates | None = None
+    ) -> None:
         self.host = host
         self.port = port
         self._routes = routes
+        self._tls = tls
+        self._listener: TlsListener | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = supervised(self._run, "http-endpoint")
         self._runner: web.AppRunner | None = None
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}/"
+        return self.url_at(self.host)
+
+    def url_at(self, host: str) -> str:
+        """The URL by which others reach it at ``host``."""
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}/"
 
     def start(self) -> None:
         self._thread.start()
@@ -61,6 +72,11 @@ class Endpoint:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        # Such as connections whose client still sends the body of a request that was refused.
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
     async def _listen(self) -> None:
@@ -73,11 +89,19 @@ class Endpoint:
             )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
+        if self._tls is not None:
+            server = self._runner.server
+            assert server is not None
+            self._listener = TlsListener(self.host, self.port, self._tls, server)
+            self.port = await self._listener.start()
+            return
         site = web.TCPSite(self._runner, self.host, self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
 
     async def _close(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

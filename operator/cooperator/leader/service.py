@@ -112,7 +112,7 @@ class LeaderService:
         self.forwarded = stock.forwarded
         """Handles user requests that stock workers forward; you may set its handler."""
         routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
-        self._endpoint = Endpoint(settings.host, settings.port, routes)
+        self._endpoint = Endpoint(settings.host, settings.port, routes, settings.tls)
         self._opener = supervised(self._open, "leader-open")
         self.conditions.put("Leading", False, "Starting")
         self.conditions.put("KafkaReachable", None, "Connecting")
@@ -122,8 +122,7 @@ class LeaderService:
     @property
     def url(self) -> str:
         """The URL at which members reach this leader; known after ``start``."""
-        host = self.settings.advertised_host or self._endpoint.host
-        return f"http://{host}:{self._endpoint.port}/"
+        return self._endpoint.url_at(self.settings.advertised_host or self._endpoint.host)
 
     def start(self) -> None:
         """Serve, and lead as soon as the broker allows it. Raises OSError when the port is taken."""

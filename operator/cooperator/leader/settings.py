@@ -7,6 +7,7 @@ from typing import Any
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.plugins import installed_assignors
 from cooperator.leader.state import LeaderSettings
+from cooperator.leader.tls import ServerCertificates
 from cooperator.logs import Gate, LogsConfig, Topics, open_gate
 from cooperator.model import Policy
 from cooperator.wire import Owner
@@ -18,6 +19,7 @@ class ServiceSettings:
     """One group to lead.
 
     * ``advertised_host``: the host by which members reach it; ``host`` when empty.
+    * ``tls``: the endpoint serves https with it; None: http.
     * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
     * ``topics``: those of a Connect cluster; None for ours.
     * ``stock_pool``: see ``is_of_pool``.
@@ -36,6 +38,7 @@ class ServiceSettings:
     host: str = "127.0.0.1"
     port: int = 0
     advertised_host: str = ""
+    tls: ServerCertificates | None = None
     session_timeout_ms: int = 25_000
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 30_000

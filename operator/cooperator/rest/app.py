@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from cooperator.leader.endpoint import Endpoint, json_answer
+from cooperator.leader.tls import ServerCertificates
 from cooperator.rest.answers import Answer, Refused, refusal
 from cooperator.rest.front import Front, Request
 
@@ -20,14 +21,22 @@ class Server:
     """Serves ``front`` from ``start`` to ``stop``; port 0 picks a free one.
 
     ``only_here`` is for fronts without authentication. A page in a browser of this machine can send requests
-    to them, so requests that come from a browser or name another host are refused.
+    to them, so requests that come from a browser or name another host are refused. With ``tls`` it serves
+    https only.
     """
 
-    def __init__(self, front: Front, host: str, port: int, only_here: bool = False) -> None:
+    def __init__(
+        self,
+        front: Front,
+        host: str,
+        port: int,
+        only_here: bool = False,
+        tls: ServerCertificates | None = None,
+    ) -> None:
         self._front = front
         self._only_here = only_here
         self._threads = ThreadPoolExecutor(_THREADS, "rest-front")
-        self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve})
+        self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve}, tls)
 
     @property
     def url(self) -> str:
