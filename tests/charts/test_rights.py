@@ -70,7 +70,7 @@ def of(file: str) -> set[Right]:
 
 
 CLUSTER, NAMESPACE, SECRET, OWN = (of(file) for file in ("cluster", "namespace", "secret", "own"))
-REST, REVIEW = of("rest"), of("review")
+REST, REVIEW, TLS = of("rest"), of("review"), of("tls")
 
 
 def test_a_clusterwide_operator_has_its_rights_everywhere(release: Release) -> None:
@@ -111,6 +111,15 @@ def test_an_operator_with_the_rest_api_may_review_its_callers_and_act_for_them(r
     assert "--rest" not in release.operator_pod({})["spec"]["containers"][0]["args"]
     with pytest.raises(HelmFailed, match="tokenreviews"):
         release.manifests({**CONFINED, **rest})
+
+
+def test_an_operator_that_serves_https_may_give_its_ca_to_members(release: Release) -> None:
+    tls = {"tls": {"secretName": "leader"}}
+    assert granted(release, {**CLUSTERWIDE, **tls}) == {"*": CLUSTER | NAMESPACE | SECRET | TLS, "home": OWN}
+    there = NAMESPACE | SECRET | TLS
+    assert granted(release, {**NAMESPACED, **tls}) == {"*": CLUSTER, "a": there, "b": there, "home": OWN}
+    written = {right for right in granted(release, {})["home"] if right[1] == "configmaps"}
+    assert written == {("", "configmaps", "get")}, "otherwise they are only read"
 
 
 @pytest.mark.parametrize("values", [{}, NAMESPACED])
@@ -200,7 +209,7 @@ def calls() -> Iterator[Right]:
 def test_every_request_of_the_code_is_granted() -> None:
     asked = set(calls())
     assert {("", "pods", "delete"), ("", "pods/status", "patch"), ("", "secrets", "get")} <= asked
-    assert asked <= CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
+    assert asked <= CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW | TLS
 
 
 def test_watched_kinds_may_be_listed_and_watched() -> None:
@@ -213,7 +222,7 @@ def test_no_right_is_granted_that_the_code_does_not_use() -> None:
     ours = {(kind.group, kind.plural) for kind in KINDS.values()}
     # kopf looks for the resource definition of each watched kind.
     of_kopf = {("apiextensions.k8s.io", "customresourcedefinitions")}
-    everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW
+    everything = CLUSTER | NAMESPACE | SECRET | OWN | REST | REVIEW | TLS
     assert {(group, resource.partition("/")[0]) for group, resource, _ in everything} == ours | of_kopf
     assert not [right for right in everything if "*" in right]
     assert not {verb for _, _, verb in everything} & {"deletecollection", "escalate", "bind", "impersonate"}

@@ -14,6 +14,7 @@ from cooperator.cli.app import program
 from cooperator.controller.manifests.pods import Defaults, template
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.crd import Worker
+from cooperator.leader.tls import SERVER_NAME
 from tests.charts.rendered import (
     CLUSTERWIDE,
     CRDS,
@@ -78,6 +79,52 @@ def test_the_charts_have_the_version_of_the_program(chart: Any) -> None:
 
 
 # --- the operator ----------------------------------------------------------------------------------------
+
+
+def test_https_is_switched_on_by_a_secret_alone(release: Release) -> None:
+    assert kinds(release, {"tls": {"secretName": "leader"}}) == ALWAYS
+    plain, served = (release.operator_pod(values) for values in ({}, {"tls": {"secretName": "leader"}}))
+    assert served != plain
+    [container] = served["spec"]["containers"]
+    [option] = [word for word in container["args"] if word.startswith("--tls-directory=")]
+    [mount] = [each for each in container["volumeMounts"] if each["mountPath"] == option.partition("=")[2]]
+    assert mount["readOnly"]
+    assert "subPath" not in mount, "renewals would not arrive"
+    assert {"name": mount["name"], "secret": {"secretName": "leader"}} in served["spec"]["volumes"]
+    assert "tls" not in str(plain)
+
+
+def test_https_is_switched_on_by_an_issuer_of_cert_manager_alone(release: Release) -> None:
+    issuer = {"name": "own-ca", "kind": "ClusterIssuer"}
+    values: dict[str, Any] = {"tls": {"certManager": {"issuerRef": issuer}}}
+    assert kinds(release, values) == {**ALWAYS, "Certificate": 1}
+    certificate = release.one("Certificate", values)["spec"]
+    assert certificate["issuerRef"] == issuer
+    assert certificate["dnsNames"] == [SERVER_NAME, "*.home.svc", "*.home.svc.cluster.local"]
+    secret = {"secretName": certificate["secretName"]}
+    assert secret in [volume.get("secret") for volume in release.operator_pod(values)["spec"]["volumes"]]
+
+    values["tls"] |= {"secretName": "leader"}
+    values["tls"]["certManager"] |= {"dnsNames": ["lake-rest.a.svc"]}
+    certificate = release.one("Certificate", {**CLUSTERWIDE, **values})["spec"]
+    assert (certificate["secretName"], certificate["dnsNames"]) == (
+        "leader",
+        [SERVER_NAME, "lake-rest.a.svc"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("tls", "named"),
+    [
+        ({"secretName": "../x"}, "/tls/secretName"),
+        ({"certManager": {"issuerRef": {"kind": "Issuer"}}}, "/tls/certManager/issuerRef"),
+        ({"certManager": {"dnsNames": ["a b"]}}, "/tls/certManager/dnsNames/0"),
+        ({"enabled": True}, "/tls"),
+    ],
+)
+def test_malformed_values_of_tls_are_refused(release: Release, tls: Any, named: str) -> None:
+    with pytest.raises(HelmFailed, match=named):
+        release.manifests({"tls": tls})
 
 
 def understood(arguments: list[str]) -> Mapping[str, Any]:

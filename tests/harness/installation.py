@@ -148,10 +148,11 @@ class Namespace:
 
         return eventually(tried, timeout_s, what)
 
-    def grant(self, secrets: bool = True, rest: bool = False) -> None:
+    def grant(self, secrets: bool = True, rest: bool = False, tls: bool = False) -> None:
         """Grant an operator of this namespace the chart's rights: in it, for the cluster, for the Lease."""
         rules = {path.stem: yaml.safe_load(path.read_text()) for path in RULES.glob("*.yaml")}
         here = [*rules["namespace-rules"], *(rules["secret-rules"] if secrets else ())]
+        here += rules["tls-rules"] if tls else ()
         of_cluster = rules["cluster-rules"]
         if rest:
             here, of_cluster = [*here, *rules["rest-rules"]], [*of_cluster, *rules["review-rules"]]

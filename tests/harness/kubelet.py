@@ -211,7 +211,7 @@ class Kubelet:
         folder.mkdir(exist_ok=True)
         if "command" in spec["containers"][0]:
             return self._adopt_stock(pod, folder)
-        mounts = self._mount_secrets(spec, folder)
+        mounts = self._mount_volumes(spec, folder)
         values = {"POD_NAME": metadata["name"], "POD_UID": metadata["uid"], "POD_IP": "127.0.0.1"}
         args = [_expand(word, {**values, **mounts}) for word in spec["containers"][0]["args"]]
         args[args.index("--listen") + 1] = "127.0.0.1:0"
@@ -228,7 +228,7 @@ class Kubelet:
         [container] = spec["containers"]
         number = next(_numbers)
         address = f"127.{os.getpid() % 200 + 1}.{number // 250}.{1 + number % 250}"
-        secrets = self._mount_secrets(spec, folder)
+        secrets = self._mount_volumes(spec, folder)
         [volume] = (volume for volume in spec["volumes"] if "downwardAPI" in volume)
         for item in volume["downwardAPI"]["items"]:
             name = item["fieldRef"]["fieldPath"].partition("'")[2].rstrip("']")
@@ -258,8 +258,8 @@ class Kubelet:
             never_restarted=spec["restartPolicy"] == "Never",
         )
 
-    def _mount_secrets(self, spec: dict[str, Any], folder: Path) -> dict[str, str]:
-        """Write the content of the pod's Secret volumes; returns mount path to the folder that replaces it.
+    def _mount_volumes(self, spec: dict[str, Any], folder: Path) -> dict[str, str]:
+        """Write the content of Secret and ConfigMap volumes; returns mount path to the folder in its place.
 
         A missing Secret or key is an error like the kubelet's: the pod waits.
         """
@@ -275,6 +275,15 @@ class Kubelet:
             at.mkdir(exist_ok=True)
             for item in source["items"]:
                 (at / item["path"]).write_bytes(base64.b64decode(data[item["key"]]))
+            found[mounts[volume["name"]]] = str(at)
+        for volume in (volume for volume in spec["volumes"] if "configMap" in volume):
+            path = f"/api/v1/namespaces/{self.namespace}/configmaps/{volume['configMap']['name']}"
+            body, at = self.api.get(path), folder / volume["name"]
+            at.mkdir(exist_ok=True)
+            for name, text in (body.get("data") or {}).items():
+                (at / name).write_text(text)
+            for name, encoded in (body.get("binaryData") or {}).items():
+                (at / name).write_bytes(base64.b64decode(encoded))
             found[mounts[volume["name"]]] = str(at)
         return found
 

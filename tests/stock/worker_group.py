@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from cooperator.group import GroupState, describe_group
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService
+from cooperator.leader.tls import ServerCertificates
 from cooperator.model import Desired, DesiredConnector, TargetState
 from cooperator.planner.view import Facts
 from cooperator.wire import decode_assignment
@@ -149,6 +150,7 @@ class StockGroup:
         adopt: bool = False,
         exactly_once: bool = False,
         policy: Mapping[str, Any] = POLICY,
+        tls: ServerCertificates | None = None,
         **said: Any,
     ) -> LeaderService:
         """Starts our leader, which expects the members ``expected``."""
@@ -160,6 +162,7 @@ class StockGroup:
                 settings,
                 group_policy=policy_of_group,
                 exactly_once_source=exactly_once,
+                tls=tls,
                 # A worker may join before the leader does.
                 stock_pool="w",
             )

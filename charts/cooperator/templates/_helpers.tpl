@@ -29,6 +29,11 @@
 {{ include "cooperator.image" (list .Values.image.repository .Values.image.tag .Values.image.digest .Chart.AppVersion) }}
 {{- end }}
 
+{{- /* The Secret with the certificate of leaders and the REST API; empty: they serve http. */}}
+{{- define "cooperator.tlsSecret" -}}
+{{- if .Values.tls.secretName }}{{ .Values.tls.secretName }}{{ else if .Values.tls.certManager.issuerRef }}{{ printf "%s-tls" (include "cooperator.name" .) }}{{ end }}
+{{- end }}
+
 {{- define "cooperator.podSecurityContext" -}}
 {{ toYaml (merge (dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault")) .Values.podSecurityContext) }}
 {{- end }}

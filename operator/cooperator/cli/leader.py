@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cooperator.cli.options import LogFormatOption, address
+from cooperator.cli.options import LogFormatOption, address, server_certificates
 from cooperator.crd import Connector, ResourceError, Worker, compile_desired, parse
 from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol
@@ -46,6 +46,9 @@ def leader(
     listen: Annotated[
         str, typer.Option(help="host:port at which members reach the leader; port 0 picks a free one.")
     ] = "127.0.0.1:0",
+    tls_directory: Annotated[
+        Path | None, typer.Option(help="Directory with tls.crt, tls.key and ca.crt: the leader serves https.")
+    ] = None,
     hand_back: Annotated[
         bool,
         typer.Option(
@@ -107,7 +110,8 @@ def leader(
             "bootstrap servers are missing: set --bootstrap-servers, or spec.bootstrapServers of the Worker"
         )
         raise typer.Exit(1)
-    service = LeaderService(leader_settings(worker, servers, cluster, *address(listen)))
+    tls = server_certificates(tls_directory)
+    service = LeaderService(leader_settings(worker, servers, cluster, *address(listen), tls=tls))
     connectors = tuple(resource for resource in resources if isinstance(resource, Connector))
     for name, problem in named(worker, connectors).refused.items():
         console.error(f"Connector {name}: {problem}")

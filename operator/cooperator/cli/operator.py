@@ -5,11 +5,12 @@ import signal
 import socket
 import threading
 import uuid
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cooperator.cli.options import LogFormatOption
+from cooperator.cli.options import LogFormatOption, server_certificates
 from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.supervision import end_process_on_death
 from cooperator.terminal.console import Console
@@ -64,6 +65,12 @@ def operator(
         bool,
         typer.Option("--rest/--no-rest", help="Serve Kafka Connect's REST API for Workers that ask for it."),
     ] = False,
+    tls_directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory with tls.crt, tls.key and ca.crt: leaders and the REST API serve https."
+        ),
+    ] = None,
     worker_secret: Annotated[
         list[str] | None,
         typer.Option(help="Secret that Workers may name, as NAME or NAMESPACE/NAME; may be repeated."),
@@ -95,6 +102,7 @@ def operator(
     end_process_on_death()
     prepare_process()
     console = Console()
+    tls = server_certificates(tls_directory)
     try:
         named = cluster or cluster_name(Api(1))
     except ApiError as error:
@@ -108,7 +116,7 @@ def operator(
         cluster=named,
         # A restarted process needs another identity than its predecessor of the same name.
         identity=f"{identity or host}_{uuid.uuid4().hex[:8]}",
-        defaults=Defaults(image, bootstrap_servers),
+        defaults=Defaults(image, bootstrap_servers, leader_ca=tls is not None),
         namespaces=tuple(namespace or ()),
         nodes=nodes,
         host=listen,
@@ -118,6 +126,7 @@ def operator(
         lease_duration_ms=leader_election_lease_duration_ms,
         health_port=health_port,
         rest=rest,
+        tls=tls,
         allowance=Allowance(
             frozenset(worker_secret or ()), frozenset(worker_service_account or ()), any_worker_template
         ),

@@ -157,6 +157,22 @@ def security_settings(kafka: Kafka, files: SecretFiles) -> dict[str, str]:
     return settings
 
 
+def leader_trust(trust_store: str) -> dict[str, str]:
+    """Return the settings by which a worker verifies a leader that serves https: the path of a JKS file.
+
+    A prefix's settings replace all of Kafka's own (``ssl.…``). Workers reach the leader by its address, and
+    cannot be told another name to look for in its certificate.
+    """
+    prefix = "listeners.https.ssl"
+    return {
+        f"{prefix}.truststore.type": "JKS",
+        f"{prefix}.truststore.location": trust_store,
+        f"{prefix}.endpoint.identification.algorithm": "",
+        # Java's own; some releases of Connect fail when a prefix leaves them out.
+        f"{prefix}.cipher.suites": "",
+    }
+
+
 def properties_text(settings: Mapping[str, str]) -> str:
     """Return a file that ``java.util.Properties`` reads back to the same settings; sorted, ASCII."""
     return "".join(f"{_escaped(name, ' :=#!')}={_escaped(settings[name], '')}\n" for name in sorted(settings))

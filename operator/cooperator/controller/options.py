@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from cooperator.controller.manifests.allowed import Allowance
 from cooperator.controller.manifests.pods import Defaults
+from cooperator.leader.tls import ServerCertificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,8 @@ class OperatorOptions:
     ``cluster`` names this Kubernetes cluster to Kafka's, as a part of the owner that a group is marked with.
     Leaders listen on ``host``; members reach them at ``advertised_host``. ``identity`` is this process's, for
     the Lease in ``lease_namespace``. ``rest`` serves Kafka Connect's REST API for Workers that ask for it.
-    ``allowance`` is what Workers may ask of their pods."""
+    ``allowance`` is what Workers may ask of their pods. With ``tls``, leaders and the REST API serve https;
+    then ``defaults.leader_ca`` is set, too."""
 
     cluster: str
     identity: str
@@ -26,4 +28,5 @@ class OperatorOptions:
     lease_duration_ms: int = 15_000
     health_port: int = 8080
     rest: bool = False
+    tls: ServerCertificates | None = None
     allowance: Allowance = field(default_factory=Allowance)

@@ -72,7 +72,7 @@ class KubernetesPlatform:
         self._tombstones = Tombstones()
         self._defaults = options.defaults
         self._conditions: tuple[Condition, ...] = ()
-        self._supplies = Supplies(api, options.defaults, options.allowance)
+        self._supplies = Supplies(api, options.defaults, options.allowance, options.tls)
         self._access = KafkaAccess(api, folder)
         self._outputs = outputs
         self._publisher = Publisher(api, name, store)
@@ -255,6 +255,7 @@ class KubernetesPlatform:
             host=self._options.host,
             advertised_host=self._options.advertised_host,
             security=security,
+            tls=self._options.tls,
         )
 
     def _resources(self, worker: Worker, goal: Goal, seen: Seen, leader: Leader, can_lead: bool) -> Wanted:

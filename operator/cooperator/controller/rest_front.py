@@ -71,7 +71,8 @@ class WorkerFront:
             self._start(worker)
         if time.monotonic() - self._written_at > _AGAIN_S:
             assert self._server is not None
-            for kind, manifest in manifests(worker, self._options.advertised_host, self._server.port):
+            host, port = self._options.advertised_host, self._server.port
+            for kind, manifest in manifests(worker, host, port, self._options.tls is not None):
                 if taken := apply_own(self._api, kind, manifest, worker):
                     self._refused(taken, NAME_TAKEN)
                     return
@@ -87,7 +88,7 @@ class WorkerFront:
         api = self._api.writing_as(REST)
         connectors = KubernetesConnectors(api, namespace, name, self._in_effect)
         front = front_of(worker, self._leader, connectors, KubernetesAccess(api, namespace))
-        server = Server(front, self._options.host, 0)
+        server = Server(front, self._options.host, 0, tls=self._options.tls)
         server.start()
         log.info("Worker %s/%s: Kafka Connect's REST API at port %d", namespace, name, server.port)
         self._server, self._terms = server, terms_of(worker)
@@ -111,8 +112,11 @@ def service_name(worker: Worker) -> str:
     return f"{worker.metadata.name}-rest"
 
 
-def manifests(worker: Worker, host: str, port: int) -> tuple[tuple[Kind, Mapping[str, Any]], ...]:
+def manifests(
+    worker: Worker, host: str, port: int, tls: bool = False
+) -> tuple[tuple[Kind, Mapping[str, Any]], ...]:
     """The Service and its EndpointSlice, which leads to ``port`` of ``host``, the operator's own. Pure."""
+    protocol = {"name": "rest", "protocol": "TCP", **({"appProtocol": "https"} if tls else {})}
     name = service_name(worker)
     labels = {"app.kubernetes.io/managed-by": "cooperator", WORKER_LABEL: worker.metadata.name}
     metadata: Mapping[str, Any] = {
@@ -125,7 +129,7 @@ def manifests(worker: Worker, host: str, port: int) -> tuple[tuple[Kind, Mapping
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata,
-        "spec": {"ports": [{"name": "rest", "port": worker.spec.rest.port, "protocol": "TCP"}]},
+        "spec": {"ports": [{**protocol, "port": worker.spec.rest.port}]},
     }
     endpoints = {
         "apiVersion": "discovery.k8s.io/v1",
@@ -140,6 +144,6 @@ def manifests(worker: Worker, host: str, port: int) -> tuple[tuple[Kind, Mapping
         },
         "addressType": "IPv6" if ":" in host else "IPv4",
         "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
-        "ports": [{"name": "rest", "port": port, "protocol": "TCP"}],
+        "ports": [{**protocol, "port": port}],
     }
     return (SERVICES, service), (ENDPOINT_SLICES, endpoints)

@@ -14,8 +14,10 @@ from cooperator.controller.api.client import CLAIMS, CONFIG_MAPS, SECRETS, Api, 
 from cooperator.controller.manifests.allowed import Allowance, not_allowed
 from cooperator.controller.manifests.children import children, references
 from cooperator.controller.manifests.executors import refusal
+from cooperator.controller.manifests.leader_ca import config_map_name
 from cooperator.controller.manifests.pods import Defaults, revision, template
 from cooperator.crd import Worker
+from cooperator.leader.tls import ServerCertificates
 
 _AGAIN_S: Final = 60.0
 _SOON_S: Final = 5.0
@@ -24,10 +26,14 @@ after a failed read."""
 
 
 class Supplies:
-    """``defaults`` is what the operator adds to this Worker; set it before ``renew``."""
+    """``defaults`` is what the operator adds to this Worker; set it before ``renew``. ``tls``: members get
+    its CA."""
 
-    def __init__(self, api: Api, defaults: Defaults, allowance: Allowance) -> None:
+    def __init__(
+        self, api: Api, defaults: Defaults, allowance: Allowance, tls: ServerCertificates | None = None
+    ) -> None:
         self._api = api
+        self._tls = tls
         self._allowance = allowance
         self.defaults = defaults
         self._hashes: dict[str, str] | None = None
@@ -54,7 +60,7 @@ class Supplies:
             self._hashes = self._read(worker)
         self.refusal = refusal(worker) or self._check_volume(worker)
         self.taken = ""
-        for kind, manifest in children(worker):
+        for kind, manifest in children(worker, self._tls.ca_pem() if self._tls else b""):
             self.taken = apply_own(self._api, kind, manifest, worker) or self.taken
         self._renewed_for = worker.spec
         self._renew_at = now + (_SOON_S if self.unread or self.taken else _AGAIN_S)
@@ -99,7 +105,9 @@ class Supplies:
         namespace = worker.metadata.namespace
         found: dict[str, str] = {}
         self.unread = ""
-        for kind, name in sorted(references(template(worker, self.defaults))):
+        # Members read a new CA of their leader without a roll.
+        ours = {("ConfigMap", config_map_name(worker))}
+        for kind, name in sorted(references(template(worker, self.defaults)) - ours):
             key = f"{kind}/{name}"
             try:
                 body = self._api.get(SECRETS if kind == "Secret" else CONFIG_MAPS, namespace, name)

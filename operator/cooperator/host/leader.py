@@ -18,6 +18,7 @@ from cooperator.host.platform import Causes, Observation, event_of
 from cooperator.host.status import Leader
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.leader.tls import ServerCertificates
 from cooperator.log_lines import within
 from cooperator.logs import Topics
 from cooperator.model import DesiredConnector
@@ -45,11 +46,12 @@ def leader_settings(
     port: int = 0,
     advertised_host: str = "",
     security: Mapping[str, Any] | None = None,
+    tls: ServerCertificates | None = None,
 ) -> ServiceSettings:
     """The settings of the leader of a Worker's group.
 
     ``cluster``: part of the group's owner. ``security``: settings of the Kafka clients (see
-    ``host.security``).
+    ``host.security``). ``tls``: see ``ServiceSettings``.
     """
     spec = worker.spec
     # The session of an absent leader must expire before a round has waited for it in vain.
@@ -65,6 +67,7 @@ def leader_settings(
         host=host,
         port=port,
         advertised_host=advertised_host,
+        tls=tls,
         session_timeout_ms=session_timeout_ms,
         # The members' own interval, unless the leader's times are shorter than theirs.
         heartbeat_interval_ms=min(

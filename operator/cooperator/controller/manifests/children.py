@@ -5,14 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cooperator.controller.api.client import BUDGETS, SERVICES, Kind
+from cooperator.controller.manifests.leader_ca import config_map
 from cooperator.controller.manifests.pods import Manifest, owner, port
 from cooperator.controller.names import WORKER_LABEL
 from cooperator.crd import Worker
 
 
-def children(worker: Worker) -> Iterator[tuple[Kind, Manifest]]:
-    """Yield a headless service, which gives members names even while they are not ready, and the disruption
-    budget that delays evictions until the group has settled."""
+def children(worker: Worker, leader_ca_pem: bytes = b"") -> Iterator[tuple[Kind, Manifest]]:
+    """Yield a headless service, which gives members names even while they are not ready, the disruption
+    budget that delays evictions until the group has settled, and the leader's CA if there is one."""
     selector = {WORKER_LABEL: worker.metadata.name}
     at = port(worker)
     yield (
@@ -44,6 +45,8 @@ def children(worker: Worker) -> Iterator[tuple[Kind, Manifest]]:
                 },
             },
         )
+    if leader_ca_pem:
+        yield config_map(worker, leader_ca_pem, owner(worker))
 
 
 def _metadata(worker: Worker) -> Mapping[str, Any]:

@@ -15,11 +15,13 @@ from cooperator.connect.properties import (
     POD,
     POD_PROVIDERS,
     SecretFiles,
+    leader_trust,
     properties_text,
     rolling,
     security_settings,
     worker_settings,
 )
+from cooperator.controller.manifests.leader_ca import TRUST_STORE
 from cooperator.controller.manifests.secret_mounts import CA, CERTIFICATE, SASL
 from cooperator.controller.names import GROUP
 from cooperator.crd import Worker
@@ -80,10 +82,12 @@ done
 nothing, or until nothing was taken for some seconds because nobody does (a held roll, or no operator)."""
 
 
-def files(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
+def files(worker: Worker, bootstrap_servers: str, verifies_leader: bool = False) -> dict[str, str]:
     """The worker's files by name. They are the same for all pods and contain no secret."""
-    settings = properties_text(_worker_settings(worker, bootstrap_servers))
-    return {_SETTINGS: settings, **logging_files(worker)}
+    settings = _worker_settings(worker, bootstrap_servers)
+    if verifies_leader:
+        settings |= leader_trust(str(TRUST_STORE))
+    return {_SETTINGS: properties_text(settings), **logging_files(worker)}
 
 
 def _worker_settings(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
@@ -110,8 +114,9 @@ def inputs(worker: Worker) -> list[str]:
     return [properties_text(settings), *logging_files(worker).values(), json.dumps(started_with)]
 
 
-def annotations(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
-    return {f"{FILES}{name}": text for name, text in files(worker, bootstrap_servers).items()}
+def annotations(worker: Worker, bootstrap_servers: str, verifies_leader: bool) -> dict[str, str]:
+    named = files(worker, bootstrap_servers, verifies_leader)
+    return {f"{FILES}{name}": text for name, text in named.items()}
 
 
 def volume(worker: Worker) -> Manifest:

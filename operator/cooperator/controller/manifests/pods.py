@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cooperator.controller.manifests import connect_pods
+from cooperator.controller.manifests import connect_pods, leader_ca
 from cooperator.controller.manifests.executors import add_rights, executor_conf, with_template
 from cooperator.controller.manifests.secret_mounts import secret_mounts, security_options
 from cooperator.controller.names import (
@@ -40,11 +40,13 @@ _MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key"
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """Defaults that the operator applies to every Worker. ``image`` is for Workers without one.
-    ``render_version`` selects the template of members."""
+    ``render_version`` selects the template of members. ``leader_ca``: leaders serve https, and members verify
+    them by a CA that the operator supplies."""
 
     image: str
     bootstrap_servers: str = ""
     render_version: int = RENDER_VERSION
+    leader_ca: bool = False
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
@@ -88,6 +90,9 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
     if stock:
         volumes.append(connect_pods.volume(worker))
         mounts.append(connect_pods.mount())
+    if defaults.leader_ca:
+        volumes.append(leader_ca.volume(worker))
+        mounts.append(leader_ca.mount())
     own = connect_pods.container(worker) if stock else _agent(worker, defaults)
     container: Manifest = {
         "name": CONTAINER,
@@ -125,7 +130,7 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
             # A member announces its end by draining, so the autoscaler must not evict it unannounced.
             "annotations": {
                 "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-                **(connect_pods.annotations(worker, servers(worker, defaults)) if stock else {}),
+                **(_connect_files(worker, defaults) if stock else {}),
             },
         },
         "spec": {
@@ -169,6 +174,10 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
     return with_template(worker, overlay(pod, over))
 
 
+def _connect_files(worker: Worker, defaults: Defaults) -> Mapping[str, str]:
+    return connect_pods.annotations(worker, servers(worker, defaults), defaults.leader_ca)
+
+
 def _agent(worker: Worker, defaults: Defaults) -> Manifest:
     return {
         "args": list(arguments(worker, defaults)),
@@ -186,6 +195,7 @@ def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
         *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or _CHECKPOINTS),
         *member_options(worker, servers(worker, defaults)),
         *security_options(worker.spec.kafka),
+        *(("--leader-ca-file", str(leader_ca.PEM)) if defaults.leader_ca else ()),
         *(f"--spark-conf={k}={v}" for k, v in executor_conf(worker, image(worker, defaults)).items()),
     ]
 
@@ -214,6 +224,9 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
     if worker.spec.kafka != Kafka():
         # Defaults are omitted, so that a new release does not change the revision of existing pods.
         inputs["kafka"] = worker.spec.kafka.model_dump(mode="json")
+    if defaults.leader_ca:
+        # Members without the CA could not call their leader.
+        inputs["leader_ca"] = True
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:10]
 
 
