@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.harness.api_proxy import Request
-from tests.harness.installation import RESOURCES, Installation
+from tests.harness.installation import RESOURCES, Installation, own_address
 from tests.kubernetes.api import ApiError
 
 pytestmark = pytest.mark.real
@@ -163,32 +163,63 @@ def test_an_unreadable_manifest_is_reported_and_tasks_continue(installation: Ins
     installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
 
 
-def test_foreign_objects_are_neither_taken_over_nor_deleted(
-    installation: Installation,
-) -> None:
-    metadata = {"name": "lake", "namespace": installation.namespace}
-    theirs = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata,
-        "spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]},
-    }
-    installation.cluster.apply(theirs)
-    where = f"/api/v1/namespaces/{installation.namespace}/services/lake"
-    installation.operator()
-    installation.worker(replicas=1)
-    said = installation.eventually(
-        lambda: (
-            (c := installation.condition("workers", "lake", "Stalled")).get("reason") == "NameTaken" and c
-        ),
-        60,
-    )
-    assert "there is a Service lake that is not this Worker's" in said["message"]
-    installation.delete("workers", "lake")
-    installation.eventually(lambda: installation.is_gone("workers", "lake"), 120)
-    kept = installation.cluster.api.get(where)
-    assert kept["spec"]["selector"] == {"app": "theirs"}
-    assert "ownerReferences" not in kept["metadata"]
+FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
+    "Service": (
+        "/api/v1/namespaces/{}/services/first",
+        {"spec": {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}},
+    ),
+    "PodDisruptionBudget": (
+        "/apis/policy/v1/namespaces/{}/poddisruptionbudgets/second",
+        {"spec": {"maxUnavailable": 2, "selector": {"matchLabels": {"app": "theirs"}}}},
+    ),
+    "EndpointSlice": (
+        "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices/third-rest",
+        {
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.1"]}],
+            "ports": [{"name": "theirs", "port": 80}],
+        },
+    ),
+}
+"""Objects of names that the Workers first, second and third need: their paths, and their contents."""
+
+
+def test_foreign_objects_are_neither_taken_over_nor_deleted(installation: Installation) -> None:
+    before = {}
+    for kind, (path, content) in FOREIGN.items():
+        where = path.format(installation.namespace)
+        metadata = {"name": where.rpartition("/")[2], "namespace": installation.namespace}
+        version = where.partition("/namespaces")[0].removeprefix("/apis/").removeprefix("/api/")
+        installation.cluster.apply({"apiVersion": version, "kind": kind, "metadata": metadata, **content})
+        before[kind] = installation.cluster.api.get(where)
+    installation.grant(rest=True)
+    installation.operator(rest=True, host=own_address())
+    workers = dict(zip(FOREIGN, ("first", "second", "third"), strict=True))
+    for name in workers.values():
+        installation.worker(name, replicas=0, rest={"enabled": True})
+
+    def taken(name: str) -> str:
+        found = installation.condition("workers", name, "Stalled")
+        return str(found["message"]) if found.get("reason") == "NameTaken" else ""
+
+    for kind, name in workers.items():
+        message = installation.eventually(lambda name=name: taken(name), 60, f"{name} reports it")
+        assert (
+            f"there is a {kind} {before[kind]['metadata']['name']} that does not belong to this Worker"
+            in message
+        )
+    installation.worker("third", replicas=0, rest={"enabled": False})
+    for name in workers.values():
+        installation.delete("workers", name)
+    for name in workers.values():
+        installation.eventually(lambda name=name: installation.is_gone("workers", name), 120)
+    for kind, (path, content) in FOREIGN.items():
+        kept = installation.cluster.api.get(path.format(installation.namespace))
+        assert kept["metadata"]["uid"] == before[kind]["metadata"]["uid"]
+        assert "ownerReferences" not in kept["metadata"]
+        assert {name: kept.get(name) for name in content} == {
+            name: before[kind].get(name) for name in content
+        }
 
 
 ROOT_ON_THE_NODE = {
@@ -236,12 +267,15 @@ def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_running_members_go
     installation.eventually(lambda: installation.is_gone("workers", "first"), 60)
 
 
-def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(installation: Installation) -> None:
+@pytest.mark.parametrize("labels", [{}, {"cooperator.dev/worker": "lake"}])
+def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(
+    installation: Installation, labels: dict[str, str]
+) -> None:
     restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     theirs = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "lake-0", "namespace": installation.namespace},
+        "metadata": {"name": "lake-0", "namespace": installation.namespace, "labels": labels},
         "spec": {
             "containers": [{"name": "a", "image": "none", "securityContext": restricted}],
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -249,10 +283,15 @@ def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(installat
         },
     }
     installation.cluster.apply(theirs)
+    uid = installation.pods()["lake-0"]["metadata"]["uid"]
     installation.operator()
     installation.worker(replicas=1)
     said = installation.eventually(
         lambda: (c := installation.condition("workers", "lake", "Stalled")).get("reason") == "NameTaken" and c
     )
-    assert "there is a Pod lake-0 that is not this Worker's" in said["message"]
+    assert "there is a Pod lake-0 that does not belong to this Worker" in said["message"]
     assert "ownerReferences" not in installation.pods()["lake-0"]["metadata"]
+    installation.delete("workers", "lake")
+    installation.eventually(lambda: installation.is_gone("workers", "lake"), 120)
+    found = installation.pods()["lake-0"]["metadata"]
+    assert (found["uid"], found.get("annotations"), "deletionTimestamp" in found) == (uid, None, False)

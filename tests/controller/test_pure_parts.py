@@ -221,8 +221,10 @@ def seen(name: str, version: int, **labels: str) -> dict[str, Any]:
     }
 
 
-def pod_of(name: str, version: int) -> dict[str, Any]:
-    return seen(name, version, **{"cooperator.dev/worker": "lake"})
+def pod_of(name: str, version: int, owner: str = "lake-1") -> dict[str, Any]:
+    """A pod of the Worker ``seen("lake", 1)``, or of another object with this uid; empty: of none."""
+    pod = seen(name, version, **{"cooperator.dev/worker": "lake"})
+    return {"metadata": {**pod["metadata"], "ownerReferences": [{"uid": owner}] if owner else []}}
 
 
 def test_late_events_are_passed_over_and_missed_deletions_are_made_up_for() -> None:
@@ -289,8 +291,33 @@ def test_a_condition_is_told_when_it_is_amiss(kind: str, bad: str, good: str) ->
     assert list(happenings(look(bad), look(bad))) == []
 
 
+def test_a_pod_that_only_has_the_label_of_a_worker_is_none_of_its_members() -> None:
+    store = Store(lambda name: None)
+    store.put(WORKER, seen("lake", 1))
+    store.put(POD, pod_of("lake-0", 5))
+    store.put(POD, pod_of("lake-1", 6, owner=""))
+    store.put(POD, pod_of("lake-2", 7, owner="the-worker-of-that-name-before"))
+    assert set(store.see(("n", "lake")).pods) == {"lake-0"}
+    for number, owner in enumerate(("lake-1", "", "another")):
+        store.put(POD, pod_of(f"lake-{number}", 10 + number, owner=owner), deleted=True)
+    assert [pod["metadata"]["name"] for pod in store.see(("n", "lake")).gone] == ["lake-0"]
+
+
+def test_a_pod_that_was_released_is_taken_by_the_next_worker_of_that_name() -> None:
+    released = pod_of("lake-0", 5, owner="")
+    released["metadata"]["annotations"] = {"cooperator.dev/released": "lake"}
+    store = Store(lambda name: None)
+    store.put(WORKER, seen("lake", 1))
+    store.put(POD, released)
+    assert set(store.see(("n", "lake")).pods) == {"lake-0"}
+    released["metadata"]["ownerReferences"] = [{"uid": "another"}]
+    store.put(POD, released)
+    assert store.see(("n", "lake")).pods == {}
+
+
 def test_an_answer_that_comes_after_the_news_of_a_deletion_brings_nothing_back() -> None:
     store = Store(lambda name: None)
+    store.put(WORKER, seen("lake", 1))
     store.put(POD, pod_of("lake-0", 5))
     store.put(POD, pod_of("lake-0", 7), deleted=True)
     store.put(POD, pod_of("lake-0", 6))

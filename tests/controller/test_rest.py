@@ -1,15 +1,13 @@
 """Kafka Connect's REST API on Kubernetes: callers' rights and other managers' fields, as the API server has
 them; what runs, by the members' own journal."""
 
-import socket
 from collections.abc import Sequence
 from typing import Any
 
-import psutil
 import pytest
 
 from cooperator.controller.rest_front import OFF
-from tests.harness.installation import RESOURCES, Installation
+from tests.harness.installation import RESOURCES, Installation, own_address
 from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
@@ -43,16 +41,6 @@ def account(installation: Installation, name: str, rules: Sequence[Any]) -> str:
     path = f"/api/v1/namespaces/{installation.namespace}/serviceaccounts/{name}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     return f"Bearer {installation.cluster.api.post(path, request)['status']['token']}"
-
-
-def own_address() -> str:
-    """One that is not the loopback's, which no Service may lead to."""
-    addresses = [each for interface in psutil.net_if_addrs().values() for each in interface]
-    return next(
-        each.address
-        for each in addresses
-        if each.family == socket.AF_INET and not each.address.startswith("127.")
-    )
 
 
 def front(installation: Installation) -> str:

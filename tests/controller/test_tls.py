@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cooperator.leader.tls import SERVER_NAME
-from tests.controller.test_rest import EDITING, account, front, own_address
-from tests.harness.installation import Installation
+from tests.controller.test_rest import EDITING, account, front
+from tests.harness.installation import Installation, own_address
 from tests.harness.leader_certificates import CertificateDirectory
 from tests.harness.stock_connectors import plugin_path
 from tests.harness.support import slow

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from cooperator.local.settings import free_port
@@ -185,6 +187,16 @@ class Namespace:
                 "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": home}],
             },
         )
+
+
+def own_address() -> str:
+    """One that is not the loopback's, which no Service may lead to."""
+    addresses = [each for interface in psutil.net_if_addrs().values() for each in interface]
+    return next(
+        each.address
+        for each in addresses
+        if each.family == socket.AF_INET and not each.address.startswith("127.")
+    )
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 from cooperator.controller.api.client import PODS, Api, ApiError, Kind
 from cooperator.controller.manifests.pods import Defaults
-from cooperator.controller.names import CONTAINER, FINALIZER
+from cooperator.controller.names import CONTAINER, FINALIZER, LEAVING
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs
 from cooperator.controller.platform import KubernetesPlatform
@@ -329,8 +329,8 @@ class FakeApi:
         added = patch["metadata"]
         annotations = {**(known["metadata"].get("annotations") or {}), **added.get("annotations", {})}
         metadata = {**known["metadata"], **added, "annotations": annotations}
-        if kind is PODS and "annotations" in added:
-            [mark] = added["annotations"].values()
+        if kind is PODS and LEAVING in added.get("annotations", {}):
+            mark = added["annotations"][LEAVING]
             self.harness.log.append(f"mark {name} {(mark or '').partition('/')[0]}".strip())
         return self.put(kind.plural, {**known, "metadata": metadata})
 

@@ -168,6 +168,7 @@ def test_pods_of_an_orphaned_worker_are_not_collected_with_it(tmp_path: Path) ->
     harness.delete()
     harness.loop.step()
     assert (harness.is_kept(), harness.api.objects[pod]["metadata"]["ownerReferences"]) == (False, None)
+    assert harness.api.objects[pod]["metadata"]["annotations"]["cooperator.dev/released"] == "lake"
 
 
 def test_other_settings_need_a_new_leader_and_another_policy_does_not(harness: PlatformHarness) -> None:

@@ -13,7 +13,7 @@ from cooperator.controller.incarnations import in_pool_names, pod_status, proven
 from cooperator.controller.manifests.allowed import kafka_not_allowed, not_allowed
 from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import pod_manifest, servers
-from cooperator.controller.names import FINALIZER, LEAVING, WORKER_LABEL
+from cooperator.controller.names import FINALIZER, LEAVING, RELEASED, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs, OutputsSeen
@@ -356,7 +356,14 @@ class KubernetesPlatform:
         for body in pods:
             metadata = body["metadata"]
             if metadata.get("ownerReferences"):
-                patch = {"metadata": {"uid": metadata["uid"], "ownerReferences": None}}
+                released = {RELEASED: self._name[1]}
+                patch = {
+                    "metadata": {
+                        "uid": metadata["uid"],
+                        "ownerReferences": None,
+                        "annotations": released,
+                    }
+                }
                 self._api.merge(PODS, metadata["namespace"], metadata["name"], patch)
 
 

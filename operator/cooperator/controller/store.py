@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cooperator.controller.api.watch_health import PATIENCE_S, WatchHealth
-from cooperator.controller.names import WORKER_LABEL
+from cooperator.controller.names import RELEASED, WORKER_LABEL
 from cooperator.controller.news import News, news_of
 
 Body = Mapping[str, Any]
@@ -122,22 +122,25 @@ class Store:
             return tuple(self._news.pop(worker, ()))
 
     def see(self, worker: Name) -> Seen:
+        """Return a Worker and what belongs to it. Pods that only have its label are nobody's."""
         namespace, name = worker
         with self._lock:
+            body = self._objects[WORKER].get(worker)
+            uid = body["metadata"].get("uid") if body is not None else None
             pods = {
-                pod_name: body
-                for (pod_namespace, pod_name), body in self._objects[POD].items()
-                if pod_namespace == namespace and _worker_of(body) == name
+                pod_name: pod
+                for (pod_namespace, pod_name), pod in self._objects[POD].items()
+                if pod_namespace == namespace and _worker_of(pod) == name and _belongs(pod, uid)
             }
             return Seen(
-                worker=self._objects[WORKER].get(worker),
+                worker=body,
                 connectors=tuple(
                     body
                     for (where, _), body in sorted(self._objects[CONNECTOR].items())
                     if where == namespace and referred(body) == name
                 ),
                 pods=pods,
-                gone=tuple(self._gone.get(worker, ())),
+                gone=tuple(pod for pod in self._gone.get(worker, ()) if _belongs(pod, uid)),
                 nodes={node: body for (_, node), body in self._objects[NODE].items()},
             )
 
@@ -193,6 +196,15 @@ def _name(body: Body) -> Name:
 
 def _worker_of(body: Body) -> str:
     return str((body["metadata"].get("labels") or {}).get(WORKER_LABEL, ""))
+
+
+def _belongs(pod: Body, worker_uid: str | None) -> bool:
+    """Whether a pod with a Worker's label is its own: anybody may set a label."""
+    metadata = pod["metadata"]
+    owners = [owner.get("uid") for owner in metadata.get("ownerReferences") or ()]
+    if owners:
+        return worker_uid in owners
+    return (metadata.get("annotations") or {}).get(RELEASED) == _worker_of(pod)
 
 
 def referred(body: Body) -> str:
