@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validat
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta, Reference
 from cooperator.crd.choices import DeletionPolicy
+from cooperator.crd.overrides import override_problem
 from cooperator.crd.rules import DNS_SUBDOMAIN, LIGHTEST, NOT_WEIGHTLESS, Form, Rule, all_hold, stays
 from cooperator.crd.values import Settings
 from cooperator.model import RESERVED
@@ -63,6 +64,8 @@ def _config(config: Mapping[str, str]) -> Mapping[str, str]:
             f"has {ours!r}; names that begin with {RESERVED!r} are reserved for fields of the spec, such as "
             "spec.autoRestart: remove it from the config"
         )
+    if problem := override_problem(config):
+        raise ValueError(problem)
     sizes = {key: len(json.dumps(value)) for key, value in config.items()}
     if (total := sum(map(len, config)) + sum(sizes.values())) > MOST_CONFIG_BYTES:
         largest = max(sizes, key=lambda key: sizes[key])
