@@ -1,12 +1,13 @@
 """Connectors' access to Kafka: their Worker's, or their own; invalid combinations are refused."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cooperator.connectors import delivery, validate
+from cooperator.connectors import delivery, find, validate
 from cooperator.connectors.access import KafkaOptions, of_librdkafka, of_spark
 from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import OptionError, resolved_options
@@ -78,13 +79,69 @@ def test_another_user_name_has_its_own_password_and_the_workers_other_settings()
     assert (settings["security.protocol"], settings["sasl.mechanism"]) == ("SASL_SSL", "SCRAM-SHA-512")
 
 
-def test_other_brokers_get_the_workers_credentials_on_request() -> None:
-    said = {
-        "bootstrap.servers": "mirror:9093",
-        **{name: f"${{worker.{name}}}" for name in ("security.protocol", "sasl.mechanism", "sasl.username")},
-        "sasl.password": "${worker.sasl.password}",
-    }
-    assert of_librdkafka(options(said))["sasl.password"] == PASSWORD
+OWN = {
+    name: f"${{worker.{name}}}"
+    for name in ("security.protocol", "sasl.mechanism", "sasl.username", "sasl.password")
+}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"bootstrap.servers": "mirror:9093"},
+        {"bootstrap.servers": "kafka:9093,mirror:9093"},
+        {"security.protocol": "SASL_PLAINTEXT"},
+        {"sasl.mechanism": "PLAIN"},
+    ],
+)
+def test_the_workers_credentials_are_not_shown_in_another_way_than_its_own(way: dict[str, str]) -> None:
+    assert of_librdkafka(options(OWN))["sasl.password"] == PASSWORD
+    with pytest.raises(
+        OptionError, match=r"'sasl.password' = .*would show the Worker's credentials.*\$\{env:"
+    ):
+        options({**OWN, **way})
+
+
+REFERENCES = [f"${{worker.{name}}}" for name in ("sasl.username", "sasl.password", "ssl.key.location")]
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize(
+    ("class_name", "option"),
+    [
+        ("noop", "start.failure"),
+        ("noop", "journal"),
+        ("kafka-to-kafka", "topic"),
+        ("kafka-to-kafka", "ssl.ca.location"),
+        ("kafka-to-kafka", "transform.sql"),
+        ("kafka-to-files", "path"),
+        ("kafka-to-files", "schema.registry.url"),
+        ("kafka-to-files", "schema.registry.basic.auth.user.info"),
+        ("kafka-to-postgres", "connection.url"),
+        ("kafka-to-postgres", "connection.user"),
+        ("kafka-to-postgres", "connection.password"),
+        ("spark", "source.options.path"),
+        ("spark", "source.options.kafka.sasl.jaas.config"),
+        ("spark", "sink.options.topic"),
+        ("spark", "units"),
+    ],
+)
+def test_the_workers_credentials_are_values_of_the_options_of_access_alone(
+    class_name: str, option: str, reference: str
+) -> None:
+    config = {"connector.class": class_name, option: f"a {reference}"}
+    said = f"uses {reference}, which only option {reference[9:-1]} may be"
+    assert said in " ".join(str(problem) for problem in validate(class_name, config))
+    resolver = Resolver({}, bootstrap_servers="kafka:9093", security=WORKER)
+    with pytest.raises(OptionError) as error:
+        resolved_options(find(class_name).options, config, resolver)
+    assert said in str(error.value)
+
+
+def test_a_reference_to_the_workers_password_is_the_whole_value() -> None:
+    config = {**COPY, "sasl.password": "x${worker.sasl.password}"}
+    assert "which only option sasl.password may be" in str(validate("kafka-to-kafka", config)[0])
+    assert validate("kafka-to-kafka", {**COPY, "sasl.password": "${worker.sasl.password}"}) == []
 
 
 def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path) -> None:
@@ -182,3 +239,17 @@ def test_the_class_spark_has_the_workers_access_unless_brokers_are_named() -> No
     assert made.with_access("json", given) == given
     own = {**given, "kafka.bootstrap.servers": "elsewhere:9092"}
     assert made.with_access("kafka", own) == own
+
+
+@pytest.mark.parametrize("name", ["kafka.security.protocol", "Kafka.SASL.mechanism", "kafka.ssl.protocol"])
+@pytest.mark.parametrize("where", ["source", "sink", "units"])
+def test_options_of_a_format_change_nothing_of_the_workers_access(name: str, where: str) -> None:
+    config = {"connector.class": "spark", "source.format": "kafka", "sink.format": "kafka"}
+    config["source.options.subscribe"] = "a"
+    option = f"{'source' if where == 'units' else where}.options.{name}"
+    more = {"units": json.dumps([{option: "x"}])} if where == "units" else {option: "x"}
+    [problem] = validate("spark", {**config, **more})
+    assert problem.option == ("units" if where == "units" else option)
+    assert "would change the connector's own access to Kafka" in problem.problem
+    servers = {f"{option.partition('.')[0]}.options.kafka.bootstrap.servers": "b:1"}
+    assert validate("spark", {**config, **more, **servers}) == []

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
-from cooperator.connectors import find
+from cooperator.connectors import find, validate
 from cooperator.connectors.bounds import allowed_options, is_allowed
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.references import Resolver, own_topics
@@ -20,6 +21,13 @@ KAFKA = {
     "source.options.subscribe": "a",
     "sink.format": "kafka",
 }
+ELSEWHERE = {
+    **KAFKA,
+    "source.options.kafka.bootstrap.servers": "b:1",
+}
+URL = "jdbc:postgresql://db:5432/shop"
+TABLES = {"connector.class": "kafka-to-postgres", "topics": "a", "connection.url": URL}
+FILES_OF_LIBPQ = ("sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir")
 
 
 def resolver(*allowed: str) -> Resolver:
@@ -48,8 +56,16 @@ def refused(config: dict[str, str], *allowed: str) -> str:
         {**SPARK, "source.options.path": "/data/\ud800"},
         {**SPARK, "sink.options.path": "/run/secrets"},
         {**SPARK, "units": '[{"source.options.path": "/etc/passwd"}]'},
-        {**KAFKA, "source.options.kafka.ssl.keystore.location": "/etc/worker.p12"},
+        {**ELSEWHERE, "source.options.kafka.ssl.keystore.location": "/etc/worker.p12"},
+        {**ELSEWHERE, "source.options.Kafka.SSL.truststore.location": "/etc/worker.p12"},
+        {**SPARK, "source.format": "xml", "source.options.rowValidationXSDPath": "/etc/passwd"},
         {**COPY, "ssl.ca.location": "/etc/shadow"},
+        {**COPY, "ssl.certificate.location": "/etc/shadow", "ssl.key.location": "/tmp/key"},
+        {**COPY, "ssl.certificate.location": "/tmp/c", "ssl.key.location": "/etc/shadow"},
+        {"connector.class": "noop", "journal": "/etc/cron.d/x"},
+        *({**TABLES, "connection.url": f"{URL}?{name}=/etc/shadow"} for name in FILES_OF_LIBPQ),
+        {**TABLES, "connection.url": f"{URL}?sslmode=require&ssl%63ert=%2Fetc/shadow"},
+        {**TABLES, "connection.url": f"{URL}?sslcert=/data/../etc/shadow"},
     ],
 )
 def test_no_option_opens_files_of_the_system_unless_the_worker_allows_it(config: dict[str, str]) -> None:
@@ -116,9 +132,142 @@ def test_no_option_sends_the_keys_of_the_workers_store_to_another_server() -> No
 
 def test_kafkas_client_reads_nothing_of_the_member() -> None:
     providers = {**KAFKA, "source.options.kafka.config.providers": "env", "source.options.subscribe": "a"}
-    assert "lets Kafka's client read files and variables" in refused(providers)
+    assert "may load classes, run programs or read files of the member" in refused(providers)
     escaped = {**KAFKA, "units": r'[{"source.options.kafka.client.id": "$\u007benv:AWS\u007d"}]'}
     assert "has an escaped reference" in refused(escaped)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("interceptor.classes", "metric.reporters", "partition.assignment.strategy", "key.deserializer"),
+        *("sasl.kerberos.kinit.cmd", "sasl.login.class", "sasl.login.callback.handler.class"),
+        *("sasl.client.callback.handler.class", "sasl.oauthbearer.token.endpoint.url"),
+        *("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.assertion.private.key.file"),
+        *("ssl.engine.factory.class", "ssl.provider", "security.providers", "Config.Providers.x.class"),
+    ],
+)
+def test_kafkas_client_loads_no_class_and_runs_no_program_of_a_connectors_choice(name: str) -> None:
+    for side in ("source", "sink"):
+        config = {**ELSEWHERE, f"{side}.options.kafka.bootstrap.servers": "b:1"}
+        assert "may load classes, run programs" in refused({**config, f"{side}.options.Kafka.{name}": "x"})
+
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        "com.sun.security.auth.module.JndiLoginModule required user.provider.url='ldap://evil';",
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+        f"{PLAIN}; {KRB5};",
+        f"{PLAIN} username=a; /* {SCRAM} */",
+        f"{PLAIN} username=a // x\n keyTab=/etc/krb5.keytab;",
+        f"{KRB5} useKeyTab=true;",
+        f"{KRB5} useTicketCache=true;",
+        f'{KRB5} useKeyTab=true keyTab="/etc/krb5.keytab" principal="a@B";',
+        f'{KRB5} useKeyTab=true keyTab="FILE:/etc/krb5.keytab";',
+        f"{KRB5} useKeyTab=true KEYTAB='relative.keytab';",
+        f'{KRB5} useKeyTab=true keyTab="\\57etc/krb5.keytab";',
+        f"{KRB5} useTicketCache=true ticketCache='/run/krb5cc';",
+        "",
+    ],
+)
+def test_a_login_opens_no_file_of_the_system_and_loads_no_other_module(login: str) -> None:
+    said = refused({**ELSEWHERE, "source.options.kafka.sasl.jaas.config": login})
+    assert "option 'source.options.kafka.sasl.jaas.config': " in said, "the value is not shown"
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        f'{PLAIN} username="a" password="b\\"; c";',
+        f"{SCRAM} username='a' password='b' tokenauth=true;",
+        f'{KRB5} useKeyTab=true storeKey=true keyTab="/data/a.keytab" principal="a/b@C";',
+    ],
+)
+def test_a_login_with_name_and_password_or_an_allowed_file_is_accepted(login: str) -> None:
+    config = {**ELSEWHERE, "source.options.kafka.sasl.jaas.config": login}
+    allowed_options(find("spark").options, config, resolver())
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "journal"]
+)
+def test_relative_paths_of_files_are_refused(name: str) -> None:
+    config = {"connector.class": "noop"} if name == "journal" else COPY
+    assert "is relative; write an absolute path" in refused({**config, name: "own.pem"})
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"),
+    [
+        *((f"{name}=x", "may not set") for name in ("passfile", "service", "servicefile", "options", "host")),
+        *((f"{name}=x", "may not set") for name in ("hostaddr", "port", "dbname", "sslpassword", "gsslib")),
+        *((f"{name}=x", "may not set") for name in ("sslkeylogfile", "gssdelegation", "requirepeer")),
+        *(
+            (f"{name}=x", "may not set")
+            for name in ("oauth_issuer", "replication", "pass%66ile", "loginTimeout")
+        ),
+        *((f"{name}=own.pem", "relative path of a file") for name in FILES_OF_LIBPQ),
+        ("sslkey=engine:key", "relative path of a file"),
+        ("sslcert=system", "relative path of a file"),
+        ("sslmode=require#&sslcert=/etc/shadow", "has the character '#'"),
+    ],
+)
+def test_a_databases_url_has_listed_parameters_only(parameter: str, said: str) -> None:
+    config = {**TABLES, "connection.url": f"{URL}?{parameter}"}
+    assert said in refused(config)
+    assert said in str(validate("kafka-to-postgres", config)[0]), "also where it is applied"
+
+
+def test_a_databases_url_names_no_socket_of_the_member() -> None:
+    for host in ("%2Frun%2Fpostgresql", "%40abstract"):
+        assert "names a socket" in refused({**TABLES, "connection.url": f"postgresql://{host}/shop"})
+
+
+TEXT = "ab:/?#@&=%+,.[]5 "
+
+
+@given(
+    st.sampled_from(["h/d", "a@h/d", "a?b@h/d", "h:1/d", "h", "[::1]/d"]) | st.text(TEXT, max_size=12),
+    st.text(TEXT, max_size=6),
+    st.sampled_from(
+        ["sslmode=disable", "sslcert=/etc/x", "passfile=/etc/x", "host=/run/x", "service=x", "options=-cx"]
+    ),
+    st.text(TEXT, max_size=6),
+)
+def test_no_url_is_read_by_the_client_as_something_that_was_not_checked(
+    address: str, before: str, parameter: str, after: str
+) -> None:
+    url = f"postgresql://{address}?{before}{parameter}{after}"
+    try:
+        allowed_options(find("kafka-to-postgres").options, {**TABLES, "connection.url": url}, resolver())
+    except OptionError:
+        return
+    found = conninfo_to_dict(url)
+    assert not found.keys() & {"passfile", "service", "options"}
+    assert not str(found["host"]).startswith(("/", "@"))
+    assert not str(found.get("sslcert", "")).startswith("/etc")
+
+
+@pytest.mark.parametrize(
+    "parameter", ["sslmode=verify-full&sslrootcert=system", "sslrootcert=/data/ca.pem", ""]
+)
+def test_a_databases_certificates_may_be_allowed_files(parameter: str) -> None:
+    config = {**TABLES, "connection.url": f"{URL}?{parameter}"}
+    allowed_options(find("kafka-to-postgres").options, config, resolver("/data"))
+    if "/data" in parameter:
+        assert "add its directory to spec.allowedPaths" in refused(config, "/other")
+
+
+def test_settings_of_hadoops_clients_are_the_workers() -> None:
+    for name in ("hadoop.security.credential.provider.path", "dfs.x", "io.x", "ipc.x", "FS.x"):
+        config = {**SPARK, f"source.options.{name}": "jceks://file/etc/x"}
+        assert "set it in spec.spark.conf of the Worker" in refused(config)
 
 
 @pytest.mark.parametrize("side", ["source", "sink"])

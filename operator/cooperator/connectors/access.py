@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, model_validator
 
-from cooperator.connectors.options import OptionError, Problem, option, refuse
+from cooperator.connectors.options import LocalFile, OptionError, Problem, option, refuse
 from cooperator.connectors.references import contains_reference
 from cooperator.connectors.spark import SparkOptions
 from cooperator.model.similar import choice
@@ -70,17 +70,20 @@ class KafkaOptions(SparkOptions):
         secret=True,
         goes_with=("sasl.username", *_LOGIN),
     )
-    ssl_ca: str = _as_worker(
+    ssl_ca: LocalFile = _as_worker(
         "ssl.ca.location",
         expected="a PEM file on every member: the CAs of brokers' certificates (default: the system's)",
+        local_path=True,
     )
-    ssl_certificate: str = _as_worker(
+    ssl_certificate: LocalFile = _as_worker(
         "ssl.certificate.location",
         expected="a PEM file on every member: the client certificate",
+        local_path=True,
     )
-    ssl_key: str = _as_worker(
+    ssl_key: LocalFile = _as_worker(
         "ssl.key.location",
         expected="a PEM file on every member: its private key (PKCS #8, without a password)",
+        local_path=True,
         goes_with=("ssl.certificate.location",),
     )
     ssl_identification: Identification = _as_worker(

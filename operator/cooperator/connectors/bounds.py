@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from cooperator.connectors.kafka_properties import is_secret, refused
 from cooperator.connectors.options import (
     O,
     OptionError,
     Options,
     Problem,
     is_full_path,
-    option_names,
     resolved_options,
 )
 from cooperator.connectors.outputs import normal
@@ -30,7 +30,9 @@ _GLOB_PARTS: Final = re.compile(r"[/{},]")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 """Characters that Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
-_CERTIFICATES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+_HADOOP: Final = ("fs.", "dfs.", "hadoop.", "io.", "ipc.")
+"""Options of formats that are settings of Hadoop's clients."""
+_KAFKA: Final = "kafka."
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 
@@ -42,30 +44,19 @@ def check_bounds(
 
     ``config`` has the resolved values of ``written``, which errors show.
     """
-    paths = {
-        *option_names(options, "local_path"),
-        *(name for name in _CERTIFICATES if not written.get(name, "").startswith("${worker.")),
-    }
-    problems = []
+    problems = [
+        Problem(owner, written.get(owner, path), *_NOT_ALLOWED)
+        for owner, path in options.opened_paths(config)
+        # A file that the Worker names for itself needs no second permission.
+        if not written.get(owner, "").startswith("${worker.") and not is_allowed(path, resolver.allowed_paths)
+    ]
     for owner, name, value in _each(config):
-        if name.startswith(_SPARK) and name.split(".options.")[1].lower().startswith("fs."):
-            problem = (
-                "would reconfigure the Worker's file systems, and could send their keys to another server"
-            )
-            remedy = "set it in spec.spark.conf of the Worker"
-            problems.append(Problem(owner, written.get(owner), problem, remedy))
-        if name.startswith(_SPARK) and "config.providers" in name.lower():
-            problem = "lets Kafka's client read files and variables of the member"
-            problems.append(Problem(owner, written.get(owner), problem, "remove it"))
         if owner == "units" and "${" in value:
             # References are resolved in the text of the list; what JSON's escapes spell is none.
             problem = "has an escaped reference"
             problems.append(Problem(owner, written.get(owner), problem, "write ${…} without escapes"))
-        is_path = name.startswith(_SPARK) or name in paths
-        if is_path and not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
-            remedy = "add its directory to spec.allowedPaths of the Worker, or use another"
-            problem = "is not a path that the Worker allows"
-            problems.append(Problem(owner, written.get(owner, value), problem, remedy))
+        if name.startswith(_SPARK):
+            problems += _of_format(owner, name, value, written, resolver)
         if name.split(".options.")[-1].lower() in _TOPIC_OPTIONS:
             own = resolver.own_topics & topics_in(value)
             if own:
@@ -73,6 +64,30 @@ def check_bounds(
                 problems.append(Problem(owner, written.get(owner, value), problem, "use another topic"))
     if problems:
         raise OptionError(problems)
+
+
+_NOT_ALLOWED: Final = (
+    "is not a path that the Worker allows",
+    "add its directory to spec.allowedPaths of the Worker, or use another",
+)
+
+
+def _of_format(
+    owner: str, name: str, value: str, written: Mapping[str, str], resolver: Resolver
+) -> Iterator[Problem]:
+    """Yields the problems of an option of a source or sink of the class spark."""
+    option_name = name.split(".options.", 1)[1].lower()
+    if option_name.startswith(_HADOOP):
+        problem = "would reconfigure the Worker's file systems, and could send their keys to another server"
+        yield Problem(owner, written.get(owner), problem, "set it in spec.spark.conf of the Worker")
+    if option_name.startswith(_KAFKA):
+        property_name = option_name.removeprefix(_KAFKA)
+        problem = refused(property_name, value, lambda path: is_allowed(path, resolver.allowed_paths))
+        if problem:
+            shown = None if is_secret(property_name) else written.get(owner)
+            yield Problem(owner, shown, problem, "remove it, or use the connector's own options of access")
+    if not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
+        yield Problem(owner, written.get(owner, value), *_NOT_ALLOWED)
 
 
 def _each(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

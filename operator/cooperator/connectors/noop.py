@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from cooperator.connectors.base import Cancelled, Connector, RunningUnit, UnitContext, UnitProgress
-from cooperator.connectors.options import Options, option
+from cooperator.connectors.options import LocalFile, Options, option
 
 _DELAY = "a number of milliseconds"
 
 
 class NoopOptions(Options):
     units: int = option("units", 1, expected="a number of units, 1 or more", fixed=True, ge=1)
-    journal: str = option("journal", "", expected="a file to append to")
+    journal: LocalFile = option("journal", "", expected="a file to append to", local_path=True)
     start_delay_ms: int = option("start.delay.ms", 0, expected=_DELAY, ge=0)
     stop_delay_ms: int = option("stop.delay.ms", 0, expected=_DELAY, ge=0)
     start_failure: str = option(

@@ -5,7 +5,7 @@ An options class is a pydantic model whose fields are named by ``option(...)``. 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
@@ -24,7 +24,13 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from cooperator.connectors.references import Resolved, Resolver, contains_reference
+from cooperator.connectors.references import (
+    Resolved,
+    Resolver,
+    contains_reference,
+    is_credential,
+    misplaced_credentials,
+)
 from cooperator.model.similar import did_you_mean, otherwise
 
 O = TypeVar("O", bound="Options")  # noqa: E741
@@ -147,6 +153,12 @@ def _full_path(value: str) -> str:
     return value.rstrip("/") or "/"
 
 
+def _local_file(value: str) -> str:
+    if value and not value.startswith("/") and not contains_reference(value):
+        raise refuse("is relative", "write an absolute path: members have different working directories")
+    return value
+
+
 def is_topic_name(value: str) -> bool:
     return _TOPIC.match(value) is not None and value not in (".", "..")
 
@@ -163,6 +175,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A list, separated by commas."""
 FullPath = Annotated[str, AfterValidator(_full_path)]
 """A directory: absolute, or a URI; without a trailing slash."""
+LocalFile = Annotated[str, AfterValidator(_local_file)]
+"""An absolute path of a file on every member; empty: none."""
 TopicName = Annotated[str, AfterValidator(_topic)]
 TopicNames = Annotated[tuple[TopicName, ...], FailFast(), BeforeValidator(_split)]
 
@@ -192,6 +206,16 @@ class Options(BaseModel):
         paths = option_names(cls, "local_path")
         return {name: anchored(value, base) if name in paths else value for name, value in config.items()}
 
+    @classmethod
+    def opened_paths(cls, config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yields (option, path) of what the connector opens by a resolved configuration.
+
+        Members refuse paths that their Worker does not allow. Override it if an option contains a path.
+        """
+        for name in option_names(cls, "local_path"):
+            if path := config.get(name):
+                yield name, path
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(sorted(self.model_fields_set))})"
 
@@ -215,11 +239,22 @@ def with_defaults(
     An option with ``goes_with`` gets an empty text instead if one of those options differs from its own
     default. With ``resolver``, a value that equals the resolved default does not differ.
     """
-    defaults = {
+    defaults = _references(options)
+    own_way = dict.fromkeys(_own_way(options, config, resolver), "")
+    return {**defaults, **own_way, **config}
+
+
+def _references(options: type[Options]) -> dict[str, str]:
+    return {
         name: field.default
         for name, field in option_names(options).items()
         if isinstance(field.default, str) and contains_reference(field.default)
     }
+
+
+def _own_way(options: type[Options], config: Mapping[str, str], resolver: Resolver | None) -> Sequence[str]:
+    """Returns the options whose defaults do not apply, since an option that they go with says otherwise."""
+    defaults = _references(options)
 
     def says_else(name: str) -> bool:
         written, default = config.get(name) or defaults[name], defaults[name]
@@ -227,12 +262,13 @@ def with_defaults(
             default = resolver.resolve({name: default}).config[name]
         return written not in (defaults[name], default)
 
+    found = []
     for name, field in option_names(options, "goes_with").items():
         extra = field.json_schema_extra
         together = extra.get("goes_with") if isinstance(extra, dict) else ()
         if any(says_else(str(other)) for other in (together if isinstance(together, list) else ())):
-            defaults[name] = ""
-    return {**defaults, **config}
+            found.append(name)
+    return found
 
 
 def resolved_options(
@@ -243,8 +279,33 @@ def resolved_options(
     ``running``: see ``parse``. Raises ``OptionError`` and ``UnresolvedReference``.
     """
     written = with_defaults(options, config, resolver)
+    if problems := [*_misplaced(written), *_shown_elsewhere(options, config, resolver)]:
+        raise OptionError(problems)
     resolved = resolver.resolve(written)
     return parse(options, resolved.config, written, running=running), written, resolved
+
+
+_OWN_CREDENTIALS: Final = "remove it, or write ${env:NAME} or ${file:/path:KEY} for the connector's own"
+
+
+def _misplaced(written: Mapping[str, str]) -> list[Problem]:
+    """Returns the uses of the Worker's credentials in options that could show them to others."""
+    return [
+        Problem(
+            name, written[name], f"uses ${{worker.{used}}}, which only option {used} may be", _OWN_CREDENTIALS
+        )
+        for name, used in misplaced_credentials(written)
+    ]
+
+
+def _shown_elsewhere(
+    options: type[Options], config: Mapping[str, str], resolver: Resolver
+) -> Iterator[Problem]:
+    """Yields the credentials of the Worker that are written beside another way to Kafka than its own."""
+    for name in _own_way(options, config, resolver):
+        if is_credential(config.get(name, "")):
+            problem = "would show the Worker's credentials to other brokers, or in another way"
+            yield Problem(name, config[name], problem, _OWN_CREDENTIALS)
 
 
 def parse(
@@ -294,6 +355,7 @@ def check(options: type[Options], config: Mapping[str, str]) -> list[Problem]:
         for name in option_names(options, "secret")
         if config.get(name) and not contains_reference(config[name])
     ]
+    readable += _misplaced(config)
     try:
         parse(options, with_defaults(options, config), config)
     except OptionError as error:

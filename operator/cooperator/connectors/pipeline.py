@@ -51,7 +51,8 @@ _NO_SCHEMA = "Schema must be specified when creating a streaming source"
 _FILES = (*FILE_SINKS, "binaryfile", "delta", "libsvm", "image")
 """Formats whose option ``path`` is a directory; in others it may be anything, such as the name of a table."""
 _PATHS = (
-    *("sourcearchivedir", "badrecordspath", "avroschemaurl"),
+    *("sourcearchivedir", "badrecordspath", "avroschemaurl", "rowvalidationxsdpath"),
+    *("schemalocation", "schematrackinglocation"),
     *("kafka.ssl.truststore.location", "kafka.ssl.keystore.location"),
 )
 """Other options that are paths, in lower case."""
@@ -60,6 +61,7 @@ _TOPICS = ("subscribe", "subscribepattern", "assign")
 """Options of Spark's Kafka source, of which it requires one, in lower case."""
 
 _KAFKA_SERVERS = "kafka.bootstrap.servers"
+_KAFKA_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 _SOURCE, _SINK = "source.options.", "sink.options."
 
 
@@ -210,6 +212,24 @@ class PipelineOptions(KafkaOptions):
                     f"{remedy}, for each unit",
                     "units" if self.unit_overrides[number] else f"{_SOURCE}subscribe",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _one_access(self) -> Self:
+        """Refuses security settings among Kafka's own options that would change the connector's access."""
+        sides = ((_SOURCE, self.source_format, self.of_source), (_SINK, self.sink_format, self.of_sink))
+        for prefix, spark_format, of_unit in sides:
+            for number in range(len(self.unit_overrides) if spark_format.lower() == "kafka" else 0):
+                given = {name.lower(): name for name in of_unit(number)}
+                changed = [given[name] for name in given if name.startswith(_KAFKA_SECURITY)]
+                if changed and _KAFKA_SERVERS not in given:
+                    blamed = prefix + changed[0]
+                    remedy = f"use the connector's option, or set {prefix}{_KAFKA_SERVERS}, too"
+                    raise refuse(
+                        "would change the connector's own access to Kafka",
+                        remedy,
+                        blamed if changed[0] in (self.source_options | self.sink_options) else "units",
+                    )
         return self
 
     @model_validator(mode="after")

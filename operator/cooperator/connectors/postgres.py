@@ -6,19 +6,19 @@ the function itself must detect, in the database, what was done already.
 """
 
 import logging
+import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator
 
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.options import OptionError, Problem, option, refuse
-from cooperator.connectors.references import contains_reference
+from cooperator.connectors.options import option
+from cooperator.connectors.postgres_url import checked_url, files_of, read_by_libpq
 from cooperator.connectors.spark import SparkOptions
 
 if TYPE_CHECKING:
@@ -44,30 +44,10 @@ _PASSING = ("25006", "25P03", "55P03")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.-]{0,126}\Z")
 
 
-def _url(value: str) -> str:
-    if contains_reference(value):
-        return value
-    example = "write it as jdbc:postgresql://host:5432/database"
-    try:
-        parts = urlsplit(value.removeprefix("jdbc:"))
-        database, given = parts.path.strip("/"), parse_qs(parts.query)
-        password = parts.password
-        _ = parts.port
-    except ValueError:
-        raise refuse("is not a URL", example) from None
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise refuse("is not for PostgreSQL, the only supported database", example)
-    if not parts.hostname or not database:
-        raise refuse("names no host" if not parts.hostname else "names no database", example)
-    if password or "password" in given:
-        raise refuse("contains a password", "use connection.user and connection.password instead")
-    return value
-
-
 class PostgresOptions(SparkOptions):
     """The database's address and credentials."""
 
-    url: Annotated[str, AfterValidator(_url)] = option(
+    url: Annotated[str, AfterValidator(checked_url)] = option(
         "connection.url",
         expected="jdbc:postgresql://host:5432/database, with libpq's parameters after a question mark",
     )
@@ -78,6 +58,12 @@ class PostgresOptions(SparkOptions):
         expected="a reference to its password, such as ${file:/etc/secrets/db:password}",
         secret=True,
     )
+
+    @classmethod
+    def opened_paths(cls, config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        yield from super().opened_paths(config)
+        for path in files_of(config.get("connection.url", "")):
+            yield "connection.url", path
 
 
 def is_table_name(value: str) -> bool:
@@ -168,11 +154,14 @@ class Database:
         idle_ms: int = 10_000,
     ) -> None:
         self._url = options.url.removeprefix("jdbc:")
-        host = urlsplit(self._url)
-        self._where = f"PostgreSQL at {host.hostname}:{host.port or 5432}"
-        credentials = {"user": options.user, "password": options.password}
+        address = read_by_libpq(self._url)
+        self._where = f"PostgreSQL at {address['host']}:{address.get('port') or 5432}"
         self._arguments: dict[str, Any] = {
-            **{key: value for key, value in credentials.items() if value},
+            **({"user": options.user} if options.user else {}),
+            # Without these two the client would look for a password of the member itself (PGPASSWORD,
+            # ~/.pgpass), and show it to the server that the Connector names.
+            "password": options.password,
+            "passfile": f"{os.devnull}/none",
             "application_name": f"cooperator {name}"[:63],
             "connect_timeout": _CONNECT_S,
             "keepalives_idle": _NETWORK_S // 3,
@@ -230,13 +219,9 @@ class Database:
         if self._connection is None or self._connection.closed:
             # The last attempt's error is more helpful than the start of another attempt.
             self._tell(self._reported or f"waiting for {self._where}: no answer yet")
-            try:
-                self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
-                self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
-                self._tell("")
-            except psycopg.ProgrammingError as error:  # a parameter that libpq does not know
-                remedy = "use libpq's parameter names, which differ from those of JDBC drivers"
-                raise OptionError([Problem("connection.url", None, str(error), remedy)]) from None
+            self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
+            self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
+            self._tell("")
         return self._connection
 
     def _tell(self, text: str) -> None:

@@ -33,6 +33,9 @@ WORKER: Final = {
 _SECRET_OF_WORKER: Final = "sasl.password"
 
 
+_CREDENTIALS: Final = re.compile(r"\$\{worker\.((?:sasl|ssl)\.[^}]*)\}")
+
+
 class UnresolvedReference(ValueError):
     """A reference cannot be resolved here; the message names it and the remedy.
 
@@ -161,6 +164,25 @@ def forbidden_files(config: Mapping[str, str], allowed: Sequence[str]) -> list[t
         and (path := _path_and_key(match[1].removeprefix("file:"))[0])
         and not any(f"{os.path.normpath(path)}/".startswith(f"{prefix}/") for prefix in allowed)
     ]
+
+
+def misplaced_credentials(config: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Returns (option, setting) for each use of the Worker's own access to Kafka outside the option for it.
+
+    ``${worker.sasl.password}`` may be the whole value of the option ``sasl.password`` only: any other option
+    could show it to a server, a topic or a file that the Connector names.
+    """
+    return [
+        (option, match[1])
+        for option, value in config.items()
+        for match in _CREDENTIALS.finditer(value)
+        if option != match[1] or value != match[0]
+    ]
+
+
+def is_credential(value: str) -> bool:
+    """Whether the value is a reference to the Worker's own access to Kafka."""
+    return _CREDENTIALS.search(value) is not None
 
 
 def _not_allowed(where: str, path: str) -> str:

@@ -106,7 +106,7 @@ def client_settings(
     if protocol.encrypted:
         settings["ssl_check_hostname"] = verify_hostname
         files = {"ssl_cafile": ca_file, "ssl_certfile": certificate_file, "ssl_keyfile": key_file}
-        settings |= {name: str(path) for name, path in files.items() if path is not None}
+        settings |= {name: str(path.absolute()) for name, path in files.items() if path is not None}
     return settings
 
 
