@@ -2,19 +2,26 @@
 
 import base64
 import re
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
 
+from cooperator.logs import LogsConfig, LogUnavailable, TopicMisconfigured, ensure_topics, open_logs
+from cooperator.model import TaskId, TaskState
+from cooperator.model.status import TaskStatus
 from tests.harness.installation import ROOT, Installation
 from tests.harness.secured import login_broker
 from tests.kubernetes.control_plane import ControlPlane
@@ -94,11 +101,89 @@ def allow(admin: AdminClient, bindings: Sequence[AclBinding]) -> None:
         done.result(10)
 
 
+def topics_are_made(config: LogsConfig) -> None:
+    ensure_topics(config, timeout_ms=MS)
+
+
+def a_topic_that_loses_records_is_refused(config: LogsConfig) -> None:
+    with pytest.raises(TopicMisconfigured):
+        ensure_topics(config, timeout_ms=MS)
+
+
+def a_log_is_read(config: LogsConfig) -> None:
+    with closing(open_logs(config)) as logs:
+        logs.leader.read_to_end(MS)
+
+
+def a_status_is_written(config: LogsConfig) -> None:
+    with closing(open_logs(config)) as logs:
+        logs.status.put(TaskStatus(TaskId("a", 0), TaskState.RUNNING, "lake-0"))
+        logs.status.flush(MS)
+
+
+def the_lead_is_taken(config: LogsConfig) -> None:
+    with closing(open_logs(config)) as logs:
+        logs.writer.open()
+
+
+def the_group_is_joined(config: LogsConfig) -> None:
+    settings = {"group.id": config.group_id, "bootstrap.servers": config.bootstrap_servers, "log_level": 0}
+    consumer = Consumer({**settings, **config.security})
+    assigned: list[object] = []
+    try:
+        consumer.subscribe([f"{config.group_id}-leader"], on_assign=lambda _, found: assigned.append(found))
+        deadline = time.monotonic() + 10
+        while not assigned and time.monotonic() < deadline:
+            message = consumer.poll(0.1)
+            if message is not None and (error := message.error()) is not None:
+                raise KafkaException(error)
+        assert assigned
+    finally:
+        consumer.close()
+
+
+MS = 3_000
+PROBES = {
+    ("TOPIC", "CREATE"): topics_are_made,
+    ("TOPIC", "DESCRIBE_CONFIGS"): a_topic_that_loses_records_is_refused,
+    ("TOPIC", "READ"): a_log_is_read,
+    ("TOPIC", "WRITE"): a_status_is_written,
+    ("GROUP", "READ"): the_group_is_joined,
+    ("TRANSACTIONAL_ID", "WRITE"): the_lead_is_taken,
+}
+"""An operation that fails without the right, for each documented one."""
+
+
+@pytest.mark.parametrize("right", PROBES)
+def test_each_right_of_the_documentation_is_needed(
+    strict: tuple[str, AdminClient], unique: str, right: tuple[str, str]
+) -> None:
+    servers, admin = strict
+    if right != ("TOPIC", "CREATE"):
+        policy = "delete" if right == ("TOPIC", "DESCRIBE_CONFIGS") else "compact"
+        names = [f"{unique}-{kind}" for kind in ("configs", "status", "leader")]
+        new = [NewTopic(name, 1, 1, config={"cleanup.policy": policy}) for name in names]
+        for made in admin.create_topics(new).values():
+            made.result(10)
+    needed = {(each.restype.name, each.operation.name): each for each in documented(unique)}
+    assert needed.keys() == PROBES.keys()
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "ada", "sasl.password": "sesame"}
+    config = LogsConfig(
+        servers, unique, {"security.protocol": "SASL_PLAINTEXT", **login}, write_timeout_ms=MS
+    )
+    allow(admin, [binding for each, binding in needed.items() if each != right])
+
+    with pytest.raises((LogUnavailable, KafkaException, pytest.fail.Exception)):
+        PROBES[right](config)
+    allow(admin, [needed[right]])
+    PROBES[right](config)
+
+
 def test_the_rights_of_the_documentation_are_enough(
     installation: Installation, strict: tuple[str, AdminClient]
 ) -> None:
     bindings = documented(f"cooperator-{installation.namespace}.lake")
-    assert len(bindings) >= 8
+    assert len(bindings) == len(PROBES)
     allow(strict[1], bindings)
     installation.operator()
     installation.worker(replicas=2, kafka=KAFKA)
