@@ -2,7 +2,6 @@
 
 import base64
 import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.installation import RESOURCES, Installation
+from tests.harness.searched import files, pages, processes, read_page
 from tests.harness.secured import login_broker
 from tests.kubernetes.control_plane import ControlPlane
 
@@ -52,6 +52,8 @@ def installation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Installation]:
     monkeypatch.setenv(VARIABLE, TOKEN)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     installation = Installation(prepared, namespace, broker[1], tmp_path)
     yield installation
     installation.close()
@@ -75,26 +77,6 @@ def topics(servers: str) -> dict[str, bytes]:
     finally:
         consumer.close()
     return found
-
-
-def files(*folders: Path, except_below: str) -> dict[str, bytes]:
-    found = {}
-    for path in (path for folder in folders for path in folder.rglob("*")):
-        if path.is_file() and except_below not in path.parts:
-            found[f"file {path}"] = path.read_bytes()
-    return found
-
-
-def processes() -> dict[str, bytes]:
-    """The arguments of every process of this machine. Its environment is the owner's alone."""
-    return {f"arguments of {path.parent.name}": read(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""  # The process has ended.
 
 
 def objects(installation: Installation) -> dict[str, bytes]:
@@ -141,18 +123,24 @@ def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or
             f"the status of {name} has its error, without the value",
         )
     installation.kubelet.crash("lake-1")
+    installation.eventually(
+        lambda: installation.pods()["lake-1"]["status"]["containerStatuses"][0]["restartCount"] == 1
+    )
     installation.runs("a-0", "a-1")
 
-    metrics = urllib.request.urlopen(f"{operator.url}metrics", timeout=10).read()
-    folders = {container.folder for container in installation.kubelet.containers.values()}
+    containers = installation.kubelet.containers.values()
     everything = {
-        "metrics of the operator": metrics,
+        "metrics of the operator": read_page(f"{operator.url}metrics"),
         **topics(broker[0].bootstrap_servers),
         **objects(installation),
         **processes(),
         # The kubelet writes the Secret itself where the member reads it.
-        **files(installation.directory, *folders, except_below="kafka-sasl"),
+        **files(installation.directory, installation.kubelet.folder, except_below="kafka-sasl"),
     }
+    for container in containers:
+        everything |= pages(container.folder / "log")
+    for what in ("layout.json", "/tasks/a/0/story", "/metrics", "/log"):
+        assert any(where.endswith(what) for where in everything), f"{what} is searched"
     assert any(VARIABLE.encode() in text for text in everything.values()), "the search sees what is there"
     found = {
         where

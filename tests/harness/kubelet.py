@@ -99,6 +99,11 @@ class Kubelet:
         self.report_node()
         self._thread.start()
 
+    @property
+    def folder(self) -> Path:
+        """The folders of all containers, and the checkpoints that they share."""
+        return self._folder
+
     def stop(self) -> None:
         """Stop, and send SIGKILL to everything that it runs."""
         self._ending.set()

@@ -16,6 +16,7 @@ from cooperator.connectors.topics import ensure_topic
 from cooperator.leader.service import LeaderService
 from cooperator.model import Desired, DesiredConnector
 from tests.harness.member_group import MemberGroup
+from tests.harness.searched import pages, processes
 from tests.harness.secured import PASSWORDS, SecuredBroker, secured_broker
 from tests.harness.support import eventually
 
@@ -95,7 +96,11 @@ def assert_no_secret_anywhere(secured: SecuredBroker, group: MemberGroup, leader
     said = {"status": json.dumps(leader.status()).encode()}
     said |= {topic: b"\n".join(records) for topic, records in everything(secured).items()}
     said |= {str(path): path.read_bytes() for path in group.directory.rglob("*") if path.is_file()}
-    assert any("jvm.log" in name for name in said)
+    said |= processes()
+    for member in group.members:
+        said |= pages(group.directory / f"{member.identity}.log")
+    for what in ("jvm.log", "/offsets/0", "layout.json", "/metrics", "/story"):
+        assert any(name.endswith(what) for name in said), f"{what} is searched"
     for name, text in said.items():
         assert not any(form.encode() in text for form in forms), name
 
