@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from cooperator.connectors.fence import Fenced, claim
 from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.offsets.sinks import file_sink
 from cooperator.connectors.offsets.sources import UnitPlace
+from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import (
     NoPlace,
     Place,
@@ -25,6 +27,7 @@ from cooperator.connectors.places import (
     put,
     remove_tree,
 )
+from cooperator.connectors.units import Owner, settle_layout
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
@@ -68,6 +71,21 @@ def test_one_of_many_concurrent_creators_of_an_object_succeeds(place: Place) -> 
             thread.join()
         assert sorted(done) == [False] * 5 + [True]
     assert sorted(names(place / "log"), key=int) == [str(number) for number in range(20)]
+
+
+def test_one_of_several_groups_that_start_at_once_gets_the_checkpoints_in_a_store(place: Place) -> None:
+    owners = [Owner(f"g{number}", "cluster") for number in range(4)]
+    barrier = threading.Barrier(len(owners))
+
+    def settled(owner: Owner) -> bool:
+        barrier.wait()
+        try:
+            return settle_layout(place, "c", owner, {}, ["u-0"]).owner == owner
+        except OptionError:
+            return False
+
+    with ThreadPoolExecutor(len(owners)) as pool:
+        assert sorted(pool.map(settled, owners)) == [False, False, False, True]
 
 
 def test_objects_of_a_store_are_read_listed_and_removed(place: Place) -> None:
