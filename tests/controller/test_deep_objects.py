@@ -1,15 +1,21 @@
 """An object that is nested without bounds costs its author alone: neighbours are read, run and removed."""
 
+import copy
 import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kopf._cogs.clients import api as kopf_api
 from kubernetes import client
 
+from cooperator.controller.api.bounded_json import cut, loads
 from cooperator.controller.api.client import CONNECTORS, Api, ApiError, Kind
-from cooperator.controller.main import Operator
+from cooperator.controller.main import Operator, teach_kopf
 from cooperator.controller.manifests.pods import Defaults
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs
@@ -17,6 +23,7 @@ from cooperator.controller.resources import Readings, read_connectors
 from cooperator.controller.store import CONNECTOR, WORKER, Store
 from cooperator.crd import Connector, ResourceError, Worker, from_object, shallow
 
+KEYWORDS = dict(aiohttp.ClientResponse.json.__kwdefaults__)
 FILES = {"source.format": "rate", "sink.format": "parquet", "sink.options.path": "/out"}
 
 
@@ -140,9 +147,51 @@ def test_a_namespace_that_cannot_be_listed_hides_no_other(tmp_path: Path) -> Non
     assert [body["metadata"]["name"] for body in seen.connectors] == ["deep", "healthy"]
 
 
-def test_an_answer_of_any_depth_is_an_error_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_of_any_depth_hides_no_other_of_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(configuration=client.Configuration())
-    answer = SimpleNamespace(status=200, read=lambda: b'{"items":' + b"[" * 100_000)
+    items = json.dumps([connector("deep", 1, config={"x": "@"}), connector("healthy", 2)])
+    text = items.replace('"@"', '{"a":[' * 5_000 + '"]}\\"' + '"' + "]}" * 5_000)
+    body = f'{{"metadata": {{"resourceVersion": "3"}}, "items": {text}}}'
+    answer = SimpleNamespace(status=200, read=body.encode)
     monkeypatch.setattr(api._client, "call_api", lambda *_, **__: answer)
-    with pytest.raises(ApiError, match="the answer is nested too deep"):
-        api.list(CONNECTORS, None)
+    found, version = api.list(CONNECTORS, None)
+    assert version == 3
+    assert found[1] == connector("healthy", 2)
+    assert read_connectors(found, Readings()).kept == {"deep"}
+    for unfinished in (b'{"items":' + b"[" * 100_000, b'{"items":' + b"[" * 900 + b"]" * 901):
+        answer.read = lambda text=unfinished: text
+        with pytest.raises(ApiError, match="the answer is not JSON"):
+            api.list(CONNECTORS, None)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('[]{}"\\,:a\u20ac')),
+    lambda part: st.lists(part) | st.dictionaries(st.text(st.sampled_from('[]{}"\\a')), part),
+)
+
+
+def without_levels(value: Any, levels: int) -> Any:
+    if isinstance(value, dict | list) and levels == 0:
+        return None
+    if isinstance(value, dict):
+        return {key: without_levels(part, levels - 1) for key, part in value.items()}
+    return [without_levels(part, levels - 1) for part in value] if isinstance(value, list) else value
+
+
+@given(JSON, st.integers(0, 5))
+def test_a_text_is_cut_where_its_value_is(value: Any, levels: int) -> None:
+    assert json.loads(cut(json.dumps(value), levels)) == without_levels(value, levels)
+    assert loads(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize("levels", [300, 900, 9_000, 200_000])
+def test_kopf_reads_answers_and_events_of_any_depth(levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_api, "json", json)
+    monkeypatch.setattr(aiohttp.ClientResponse.json, "__kwdefaults__", {**KEYWORDS})
+    teach_kopf()
+    text = '{"type": "ADDED", "object": ' + '{"a":' * levels + "1" + "}" * levels + "}"
+    module: Any = kopf_api
+    for read in (module.json.loads, aiohttp.ClientResponse.json.__kwdefaults__["loads"]):
+        event = read(text)
+        assert event["type"] == "ADDED"
+        assert copy.deepcopy(event) == event, "kopf copies objects"

@@ -8,11 +8,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final
 
+import aiohttp
 import kopf
 from aiohttp import web
+from kopf._cogs.clients import api as kopf_api
 
+from cooperator.controller.api.bounded_json import loads
 from cooperator.controller.api.client import CONNECTORS, NAMESPACES, WORKERS, Api, ApiError
 from cooperator.controller.api.operator_lease import OperatorLeaseKeeper, OperatorLeaseTerms
 from cooperator.controller.names import GROUP, VERSION, WORKER_LABEL
@@ -169,6 +173,14 @@ def in_cluster() -> kopf.ConnectionInfo | None:
     )
 
 
+def teach_kopf() -> None:
+    """Have kopf read answers and events of any depth, for which it has no setting: one would end it."""
+    module: Any = kopf_api
+    module.json = SimpleNamespace(loads=loads)
+    read: Any = aiohttp.ClientResponse.json
+    read.__kwdefaults__["loads"] = loads
+
+
 def settings_of() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.watching.label_selectors["v1", "pods"] = WORKER_LABEL
@@ -224,6 +236,7 @@ def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int
     api = Api()
     operator = Operator(options, api, folder)
     operator.ending = ending
+    teach_kopf()
     if options.health_port:
         pages = {
             "GET /healthz": operator.answer_health,

@@ -4,7 +4,6 @@ Every write except the Lease's passes ``host.gate``. All written fields belong t
 taken from any other manager (``force``): they are this operator's alone.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from cooperator.controller.api.bounded_json import loads
 from cooperator.controller.names import FIELD_MANAGER, GROUP, VERSION
 from cooperator.host.gate import passing
 from cooperator.host.platform import PlatformError
@@ -230,7 +230,7 @@ class Api:
             )
             answer = self._client.call_api(*request, _request_timeout=_TIMEOUT_S)
             data = answer.read()
-            found: Body = json.loads(data) if answer.status < HTTPStatus.BAD_REQUEST else {}
+            found: Body = loads(data) if answer.status < HTTPStatus.BAD_REQUEST else {}
         except ApiException as error:
             raise _refused(method, path, error) from None
         except urllib3.exceptions.HTTPError as error:
@@ -240,8 +240,6 @@ class Api:
         except ValueError:
             # For example, an error page of a proxy.
             raise ApiError(0, "Unreadable", f"{method} {path}: the answer is not JSON") from None
-        except RecursionError:
-            raise ApiError(0, "Unreadable", f"{method} {path}: the answer is nested too deep") from None
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise _refused(method, path, ApiException(http_resp=answer))
         return found
@@ -249,8 +247,8 @@ class Api:
 
 def _refused(method: str, path: str, error: ApiException) -> ApiError:
     try:
-        status = json.loads(error.body or "{}")
-    except (ValueError, RecursionError):
+        status = loads(error.body or "{}")
+    except ValueError:
         status = {}
     message = status.get("message") or error.reason or "refused"
     return ApiError(
