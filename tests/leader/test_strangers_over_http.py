@@ -1,7 +1,10 @@
 """Callers that are not members can hardly make a leader read, keep or believe anything."""
 
+import gc
+import http.client
 import json
 import socket
+import tracemalloc
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -112,3 +115,46 @@ def test_invented_members_are_neither_kept_nor_believed(leader: Leader) -> None:
     assert leader.routes._asked == {}
     assert leader.lease(MEMBER) == 200, "a member of the round is confirmed"
     assert leader.routes._asked.keys() == {MEMBER}
+
+
+def test_strangers_do_not_fill_the_leaders_memory(leader: Leader) -> None:
+    """1,500 invented members, signed by nobody, by another key and by the group's, and long bodies."""
+    where = http.client.HTTPConnection(leader.endpoint.host, leader.endpoint.port, 20)
+
+    def post(path: str, body: bytes, headers: dict[str, str]) -> int:
+        try:
+            where.request("POST", f"/{path}", body, headers)
+            answer = where.getresponse()
+            answer.read()
+        except (ConnectionError, http.client.HTTPException):
+            where.close()  # It is answered before the body is read.
+            return 0
+        return answer.status
+
+    def ask(number: int, key: SessionKey | None) -> int:
+        question = {"member_id": f"invented-{number}" + "x" * 2_000, "term": 1, "generation": 4}
+        body = json.dumps(question).encode()
+        return post("lease", body, sign(key, body) if key is not None else {})
+
+    other = SessionKey(b"somebody else's", "HmacSHA256", 0)
+    keys = (None, other, KEY)
+    answers = {ask(number, keys[number % 3]) for number in range(30)}
+    long = b"x" * 900_000
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        answers |= {ask(number, keys[number % 3]) for number in range(1_500)}
+        made_up = {SIGNATURE_HEADER: "bWFkZSB1cA==", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
+        answers |= {post("connectors/a/tasks", long, made_up) for _ in range(20)}
+        answers |= {post("story", long, made_up) for _ in range(20)}
+        gc.collect()
+        after, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        where.close()
+    assert 200 not in answers
+    assert {400, 403, 409} <= answers
+    assert leader.routes._asked == {}
+    assert after - before < 400_000, "nothing of theirs is kept"
+    assert peak - before < 8_000_000, "one body at a time"
