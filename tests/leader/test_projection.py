@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from cooperator.host.group import group_seen
 from cooperator.leader.observability.projection import is_settled, plan_conditions, project
 from cooperator.model import INSTANCE, Epoch, Policy, TaskId, TaskState, TaskStatus
 from cooperator.planner.view import Facts
@@ -138,7 +139,14 @@ def test_a_task_that_hangs_in_its_stop_is_a_condition_until_its_member_has_ended
     def hung(status: TaskStatus) -> list[Any]:
         return {type_: rest for type_, *rest in plan_conditions(project(state, {a0: status}))}["Hung"]
 
+    def hanging(status: TaskStatus) -> bool:
+        """Whether the pool knows, which must not take its end for that of a task that starts."""
+        seen = group_seen(project(state, {a0: status}))
+        return seen is not None and seen.members["lake-0"].hangs
+
     assert hung(hangs) == [True, "MemberHangs", "a-0 (unit u0) of lake-0"]
+    assert hanging(hangs)
+    assert not hanging(replace(hangs, reason="", trace=""))
     assert hung(replace(hangs, reason="", trace="")) == [False, "NoneHangs", ""]
     group.desire()
     assert project(state, {})["tasks"] == []

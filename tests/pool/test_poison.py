@@ -190,6 +190,25 @@ def test_an_exit_of_its_own_does_not_count(pool: Start) -> None:
     assert pods.decide().facts.poisoned == frozenset()
 
 
+def test_the_end_of_a_member_whose_stop_hangs_accuses_none_of_its_young_tasks(pool: Start) -> None:
+    pods = pool(3)
+    for round_ in range(6):
+        identity = f"lake-{round_ % 3}"
+        starts(pods, identity, GOOD)
+        pods.now_ms += WATCH_MS // 4
+        pods.members[identity] = replace(pods.members[identity], hangs=True)
+        pods.decide()
+        if round_ % 2:
+            pods.drop(identity)
+            pods.decide()
+        pods.crash(identity)
+        pods.settle()
+    assert pods.memory.suspects == {}
+    for identity in ("lake-0", "lake-1"):
+        die_while_starting(pods, identity, BAD)
+    assert poisoned(pods) == {BAD}, "other deaths count as before"
+
+
 def test_twenty_losses_of_nodes_quarantine_nobody(pool: Start) -> None:
     pods = pool(3)
     for loss in range(20):

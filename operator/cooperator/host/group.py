@@ -33,6 +33,7 @@ def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
                 owned=frozenset(owned.get(member["identity"], ())),
                 starting=frozenset(starting.get(member["identity"], ())),
                 warming=member["runtime"] == Warmth.WARMING,
+                hangs=member["identity"] in leader.get("hanging", ()),
             )
             for member in leader["members"]
         },

@@ -44,11 +44,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Starting:
     """Tasks of an incarnation, each with the time (ms since the epoch) at which it was last observed not to
-    run yet, or observed for the first time. ``seen_ms``: when the incarnation was last a member."""
+    run yet, or observed for the first time. ``seen_ms``: when the incarnation was last a member. ``hangs``: a
+    stop took too long there, then."""
 
     incarnation: str
     tasks: Mapping[TaskId, int]
     seen_ms: int
+    hangs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,8 @@ class MemberSeen:
     """An identity's newest member in the group. ``busy``: it owns tasks, or is being given some.
 
     ``owned``: its tasks. ``starting``: those that do not run yet. ``warming``: its runtime is starting, and
-    its future tasks are still at other members.
+    its future tasks are still at other members. ``hangs``: a stop there takes too long, so that its watchdog
+    may end it.
     """
 
     incarnation: str
@@ -84,6 +85,7 @@ class MemberSeen:
     owned: frozenset[TaskId] = frozenset()
     starting: frozenset[TaskId] = frozenset()
     warming: bool = False
+    hangs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

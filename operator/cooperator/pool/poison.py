@@ -1,7 +1,8 @@
 """Finds, quarantines and pardons poison tasks, which kill or freeze the members that start them.
 
 A death counts only if a signal (or lack of memory) ended a process that was not asked to end, on a healthy
-node: losses of nodes, drains, evictions and deletions do not. It counts against the tasks whose start had not
+node: losses of nodes, drains, evictions and deletions do not, nor does the end of a member with a stop that
+hangs (decision 061). It counts against the tasks whose start had not
 been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a task that was the only one to
 suspect in at least one is quarantined. Other suspects start one at a time; the number doubles after each
 trial without a death, until a suspect is proven or all are cleared; their neighbours run on. A start that its
@@ -36,6 +37,8 @@ def watch(
         last = starting.pop(identity, None)
         if last is None or last.incarnation != incarnation or killed.get(identity) != incarnation:
             continue
+        if last.hangs:
+            continue  # Its watchdog has ended it for that stop, and not for a task that started.
         tasks = {t for t, at_ms in last.tasks.items() if last.seen_ms - at_ms < WATCH_MS} - quarantined
         accused |= tasks
         suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
@@ -54,7 +57,7 @@ def watch(
                 # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
                 if now_ms - at_ms >= WATCH_MS and task not in quarantined:
                     suspects.pop(task, None)
-            starting[identity] = Starting(member.incarnation, tasks_ms, now_ms)
+            starting[identity] = Starting(member.incarnation, tasks_ms, now_ms, member.hangs)
     # A member may leave the group before its host observes the death.
     starting = {i: s for i, s in starting.items() if i in memory.incarnations and s.tasks}
     if len(suspects) > _REMEMBERED:

@@ -37,6 +37,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         # The end of an incarnation is known before the round without it.
         if task not in state.facts.poisoned or (member.identity, member.incarnation) not in ended
     }
+    hung_stops = list(_hung_stops(state, statuses))
     return {
         "leading": state.leading,
         "term": state.memory.term,
@@ -47,7 +48,8 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "incarnations": _listed(_incarnations(state)),
         "unexpected": sorted(state.unexpected),
         "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
-        "hung_stops": list(_hung_stops(state, statuses)),
+        "hung_stops": [trace for _, trace in hung_stops],
+        "hanging": sorted({identity for identity, _ in hung_stops}),
         "held_down_by": list(state.held_down_by),
         "connectors": {
             name: {
@@ -72,8 +74,9 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
     }
 
 
-def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[str]:
-    """The members' reports of tasks that hang in their stop, including tasks of deleted connectors."""
+def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[tuple[str, str]]:
+    """Identities of members with their reports of tasks that hang in their stop, including tasks of deleted
+    connectors."""
     ended = state.facts.ended
     for member in sorted(state.members, key=lambda m: m.identity):
         if (member.identity, member.incarnation) in ended:
@@ -81,7 +84,7 @@ def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> It
         for task in sorted(member.owned):
             reported = statuses.get(task)
             if reported is not None and _hangs(reported) and _is_of(reported, member, state.history.born):
-                yield reported.trace
+                yield member.identity, reported.trace
 
 
 def _hangs(reported: TaskStatus) -> bool:
