@@ -1,4 +1,4 @@
-"""Whatever the tasks do, ``status``, ``top`` and ``get`` of both platforms count the same."""
+"""``status``, ``top`` and ``get`` of both platforms count the same, whatever the tasks do."""
 
 import io
 import json

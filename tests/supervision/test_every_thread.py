@@ -147,6 +147,6 @@ def test_wherever_it_raises_the_thread_dies_loudly(
         raised += 1
         told = object_._listener.failed.called or object_._listener.stopped.called
         if site.owner == "Attempt" and told:
-            continue  # What a task raises, sys.exit() included, fails the task.
+            continue  # An exception of a task, sys.exit() included, fails the task.
         assert [death.error.partition(":")[0] for death in supervisor.deaths] == ["Boom"], count
     assert raised or kind == "calls"
