@@ -1,4 +1,5 @@
-"""A Connector is started in one Worker's group at most, whoever writes when and whatever it has seen."""
+"""A Connector is started in one Worker's group and under one name at most, whoever writes when and whatever
+it has seen."""
 
 import random
 from collections.abc import Mapping
@@ -37,12 +38,16 @@ class Server:
         self.seen: list[Body] = [deepcopy(self.body)]
 
     def change(self, **parts: Any) -> Body:
-        after = {**self.body, **deepcopy(parts)}
+        after = {**deepcopy(self.body), **deepcopy(parts)}
         bound = after.get("status", {}).get("boundWorker")
         if bound not in (None, after["spec"]["workerRef"]["name"]):
             raise ApiError(422, "Invalid", "spec.workerRef.name cannot be changed")
+        was_bound = "boundWorker" in self.body.get("status", {})
+        if was_bound and after["spec"].get("connectorName") != self.body["spec"].get("connectorName"):
+            raise ApiError(422, "Invalid", "spec.connectorName cannot be changed")
         self.version += 1
         after["metadata"]["resourceVersion"] = str(self.version)
+        after["metadata"]["generation"] += after["spec"] != self.body["spec"]
         self.body = after
         self.seen.append(deepcopy(after))
         return deepcopy(after)
@@ -111,25 +116,29 @@ def test_a_started_connector_never_starts_in_another_worker(seed: int) -> None:
     server = Server()
     operator = Operator(server)
     started: set[str] = set()
-    for _ in range(25):
+    names: set[str] = set()
+    for step in range(25):
         # Watches lag: an actor may have seen it some changes ago.
         body = deepcopy(chance.choice(server.seen[-4:]))
         named = body["spec"]["workerRef"]["name"]
         match chance.randrange(8):
             case 0 | 1:
                 to = "pond" if server.body["spec"]["workerRef"]["name"] == "lake" else "lake"
+                wanted: Body = chance.choice([{"workerRef": {"name": to}}, {"connectorName": f"name-{step}"}])
                 try:
-                    server.change(spec={**server.body["spec"], "workerRef": {"name": to}})
+                    server.change(spec={**server.body["spec"], **wanted})
                 except ApiError:
                     assert started, "there is something to lose"
             case 2 | 3 | 4:
                 if operator.reconcile(named, body):
                     started.add(named)
+                    names.add(body["spec"].get("connectorName", "a"))
             case 5 | 6:
                 operator.stray(body)
             case _:
                 operator = Operator(server)
         assert len(started) <= 1
+        assert len(names) <= 1, "its tasks and offsets would be left under the other name"
         if started:
             assert server.body["status"]["boundWorker"] in started
             assert server.body["spec"]["workerRef"]["name"] in started

@@ -96,12 +96,6 @@ def test_a_name_too_long_for_pods_is_refused(dry: Namespace, name: str) -> None:
             {"checkpointVolume": None},
             r"spec\.checkpointVolume\.claimName cannot be changed",
         ),
-        (
-            "Connector",
-            connector() | {"connectorName": "Orders_2"},
-            {"connectorName": None},
-            r"spec\.connectorName cannot be changed: tasks and offsets are stored in Kafka under this name",
-        ),
     ],
 )
 def test_fields_that_progress_depends_on_cannot_be_changed(
@@ -131,6 +125,20 @@ def test_a_connector_keeps_its_worker_once_it_may_have_progress(api: Namespace) 
     with pytest.raises(ApiError, match="cannot be changed"):
         # A user's write of the spec does not change the status.
         api.server.api.patch(api.path("Connector", "one"), free)
+
+
+def test_a_connector_keeps_its_name_in_kafka_once_it_may_have_progress(api: Namespace) -> None:
+    api.create("Connector", "one", **connector() | {"connectorName": "Orders_2"})
+    api.write_status("Connector", "one", ConnectorStatus(state="Unassigned"))
+    for name in ("Orders_3", None, "Orders_2"):
+        api.change("Connector", "one", connectorName=name)
+    api.write_status("Connector", "one", ConnectorStatus(bound_worker=connector()["workerRef"]["name"]))
+
+    said = r"spec\.connectorName cannot be changed: tasks and offsets are stored in Kafka under this name"
+    for name in ("Orders_3", None):
+        with pytest.raises(ApiError, match=said):
+            api.change("Connector", "one", connectorName=name)
+    assert api.change("Connector", "one", tasksMax=5)["spec"]["connectorName"] == "Orders_2"
 
 
 def test_all_other_fields_can_be_changed(api: Namespace) -> None:

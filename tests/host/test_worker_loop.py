@@ -14,7 +14,7 @@ from cooperator.host.platform import Goal, Observation, PlatformError, Wanted
 from cooperator.host.pool_step import HALT_KILL_MS, pool_desired
 from cooperator.host.status import Leader, WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
-from cooperator.leader.service import LeaderService
+from cooperator.leader.service import LeaderService, NotLeading
 from cooperator.model import TaskId
 from cooperator.pool import Action, Create, Delete, Drain, Kill, Phase, Pod, Remove
 from cooperator.wire import RestartRecord
@@ -232,6 +232,29 @@ def test_a_removal_that_fails_in_the_middle_goes_on(platform: FakePlatform) -> N
     platform.fails = {}
     loop.step()
     assert loop.done
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_removed"),
+    [
+        ("WrongConfigTopic", True),
+        ("TopicMisconfigured", True),
+        ("GroupConflict", True),
+        ("TakingLead", False),
+        ("Fenced", False),
+    ],
+)
+def test_a_worker_whose_lead_is_refused_can_be_deleted(
+    platform: FakePlatform, reason: str, is_removed: bool
+) -> None:
+    """Its group and topics are fixed, so deleting it is the way to correct them."""
+    leading = {"type": "Leading", "status": "False", "reason": reason, "message": "…"}
+    platform.leader.projection = lambda: {"conditions": [leading]}
+    platform.leader.refuses = NotLeading("group 'g' is not led from here")
+    platform.loop.step()
+    platform.ask(Goal.ORPHAN)
+    platform.loop.step()
+    assert (platform.loop.done, "leave" in platform.log) == (is_removed, is_removed)
 
 
 def test_a_worker_that_cannot_be_handed_back_is_not_removed(platform: FakePlatform) -> None:

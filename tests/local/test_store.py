@@ -202,8 +202,16 @@ def test_a_name_in_kafka_is_one_connector_s_of_its_worker(store: ManifestStore) 
     store.apply(resources(PIPES, ORDERS), "a")
     [said] = refused(store, ORDERS.replace("name: orders", "name: others"))
     assert "is already the name in Kafka of Connector orders of Worker pipes" in said
-    [said] = refused(store, ORDERS.replace("My Orders", "Your Orders"))
-    assert "spec.connectorName cannot be changed from 'My Orders' to 'Your Orders'" in said
+
+
+def test_a_name_in_kafka_can_be_corrected_until_tasks_may_have_started(store: ManifestStore) -> None:
+    store.apply(resources(PIPES, ORDERS), "a")
+    store.apply(resources(ORDERS.replace("My Orders", "Your Orders")), "b")
+    store.read_and_bind()
+    [said] = refused(store, ORDERS)
+    assert "spec.connectorName cannot be changed from 'Your Orders' to 'My Orders'" in said
+    store.delete(Key("Connector", "default", "orders"))
+    store.apply(resources(ORDERS), "c")
 
 
 def test_scale_changes_replicas_only(store: ManifestStore) -> None:

@@ -55,8 +55,9 @@ class Publisher:
         self._failing: Set[str] = frozenset()
         self._gates: dict[str, bool] = {}
         self._refusal = (INVALID_SPEC, "")
-        self._bound: set[str] = set()
-        """Uids of Connectors that this process has bound to the Worker: the observation may be older."""
+        self._bound: dict[str, int] = {}
+        """By uid of each Connector that this process has bound to the Worker: the generation that it bound.
+        The observation may be older."""
         self._restarted: dict[str, str] = {}
         """By uid: the last request that was carried out, even if it could not be recorded."""
 
@@ -170,29 +171,35 @@ class Publisher:
         withheld: Collection[str] = (),
     ) -> tuple[Connector, ...]:
         """Return those of ``connectors`` that may have progress in the Worker's group. Their status records
-        the binding, so that their workerRef stays. Connectors whose binding cannot be written now are left
+        the binding, so that their workerRef and connectorName stay as they were seen. Connectors whose
+        binding cannot be written now are left
         out and tried again. ``withheld`` names those that must not start; they are not newly bound."""
         name = worker.metadata.name
         bodies = {body["metadata"]["name"]: body for body in seen.connectors}
-        self._bound &= {body["metadata"]["uid"] for body in seen.connectors}
+        uids = {body["metadata"]["uid"] for body in seen.connectors}
+        self._bound = {uid: generation for uid, generation in self._bound.items() if uid in uids}
         ready, may_write = [], True
         for connector in connectors:
             body = bodies[connector.metadata.name]
-            if self._bound_worker(body) != name:
+            metadata = body["metadata"]
+            generation = int(metadata.get("generation", 0))
+            # An older spec than the one that was bound may have another name in Kafka.
+            is_outdated = generation < self._bound.get(metadata["uid"], 0)
+            if is_outdated or self._bound_worker(body) != name:
                 if connector.metadata.name in withheld:
                     continue
                 status = connector_status(connector, (worker,), leader, time.time_ns() // 1_000_000)
                 status = status.model_copy(update={"bound_worker": name})
                 kept = None if is_known(leader) else kept_of_connector
                 try:
-                    if not may_write or not self._writer.write(CONNECTORS, body, status, kept):
+                    if not may_write or not self._writer.write(CONNECTORS, body, status, kept, exact=True):
                         continue
                 except ApiError as error:
                     # It now names another Worker. Any other error would fail the next one, too.
                     may_write = error.status == HTTPStatus.UNPROCESSABLE_ENTITY
                     log.info("Connector %s/%s is not bound yet: %s", *_place(body), error)
                     continue
-                self._bound.add(body["metadata"]["uid"])
+                self._bound[metadata["uid"]] = generation
             ready.append(connector)
         return tuple(ready)
 

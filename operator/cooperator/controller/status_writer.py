@@ -36,9 +36,10 @@ class StatusWriter:
         body: Body,
         status: WorkerStatus | ConnectorStatus,
         kept: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None,
+        exact: bool = False,
     ) -> bool:
         """Returns whether the object now has this status: False if the object is gone or was replaced by
-        another of the same name.
+        another of the same name, or, with ``exact``, is no longer as it was seen.
 
         ``kept`` adds the figures of the stored status that stay.
         """
@@ -53,7 +54,9 @@ class StatusWriter:
             status = status.model_copy(update={"bound_worker": bound})
             if bound is None:
                 # Do not overwrite a binding that was recorded since ``body`` was seen.
-                metadata["resourceVersion"] = body["metadata"]["resourceVersion"]
+                exact = True
+        if exact:
+            metadata["resourceVersion"] = body["metadata"]["resourceVersion"]
         said = status.model_copy(update={"conditions": conditions}).model_dump(
             mode="json", by_alias=True, exclude_none=True
         )

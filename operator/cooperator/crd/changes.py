@@ -22,7 +22,11 @@ _WHY: Final = {
 
 
 def forbidden_changes(old: R, new: R) -> tuple[str, ...]:
-    """A sentence for each immutable field that ``new`` changes; empty if the change is allowed."""
+    """A sentence for each immutable field that ``new`` changes; empty if the change is allowed.
+
+    A Worker's fields are fixed from its creation, since its members start with it (decision 066). A
+    Connector's are fixed once tasks of it may have started: do not ask before.
+    """
     before, after = _immutable(old), _immutable(new)
     return tuple(
         _sentence(field, before[field], after[field], _WHY[field])

@@ -156,7 +156,7 @@ class ConnectorSpec(Model):
         default=None,
         description=(
             "the connector's name in Kafka, if it differs from the resource's name, such as Orders_2; only "
-            "with runtime: connect; immutable"
+            "with runtime: connect; immutable once status.boundWorker is set"
         ),
     )
     class_: Annotated[str, CLASS] = Field(

@@ -200,13 +200,16 @@ def _worker_name() -> Rule:
 
 
 def _connector_name() -> Rule:
-    """The rule for the name in Kafka, which is the resource's if the spec has none."""
+    """The rule for the name in Kafka, which is the resource's if the spec has none.
+
+    It may be corrected until tasks may have started under it, which ``status.boundWorker`` records before.
+    """
 
     def read(root: str) -> str:
         return f"(has({root}.spec.connectorName) ? {root}.spec.connectorName : {root}.metadata.name)"
 
     return Rule(
-        f"{read('self')} == {read('oldSelf')}",
+        f"!has(oldSelf.status) || !has(oldSelf.status.boundWorker) || {read('self')} == {read('oldSelf')}",
         stays("spec.connectorName", BOUND_TO_NAME),
         ".spec.connectorName",
     )

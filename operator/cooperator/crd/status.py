@@ -200,7 +200,7 @@ class ConnectorStatus(Projection):
         default=None,
         description=(
             "the Worker whose group stores the progress; set before the first task can start; from then on "
-            "spec.workerRef is immutable"
+            "spec.workerRef and spec.connectorName are immutable"
         ),
     )
     selector: Word = Field(default="", description="a label selector that matches no pod, for autoscalers")

@@ -100,9 +100,9 @@ class WorkerSpec(Model):
         Runtime,
         Lenient,
         unchanged("spec.runtime", ONE_RUNTIME),
-    ] = Field(default=Runtime.SPARK, description="runtime of the members")
+    ] = Field(default=Runtime.SPARK, description="runtime of the members; fixed at creation")
     group_id: Annotated[str, GROUP_ID] | None = Field(
-        default=None, description="group id in Kafka; default cooperator-NAMESPACE.NAME"
+        default=None, description="group id in Kafka, fixed at creation; default cooperator-NAMESPACE.NAME"
     )
     group_policy: Annotated[GroupPolicy, Lenient] = Field(
         default=GroupPolicy.CREATE,
@@ -188,10 +188,14 @@ class WorkerSpec(Model):
     )
     checkpoint_location: Annotated[str, LOCATION] | None = Field(
         default=None,
-        description="directory of Spark's checkpoints, or s3a://bucket/path, accessible to all members",
+        description=(
+            "directory of Spark's checkpoints, or s3a://bucket/path, accessible to all members; fixed at "
+            "creation"
+        ),
     )
     checkpoint_volume: CheckpointVolume | None = Field(
-        default=None, description="a volume for Spark's checkpoints, mounted into all members"
+        default=None,
+        description="a volume for Spark's checkpoints, mounted into all members; fixed at creation",
     )
     spark: Spark = Field(default_factory=Spark, description="configuration of the members' Spark")
     connect: Connect | None = Field(

@@ -17,7 +17,7 @@ from cooperator.host.group import departures
 from cooperator.host.platform import Causes, Observation, event_of
 from cooperator.host.status import Leader
 from cooperator.leader.ownership import GroupPolicy
-from cooperator.leader.service import LeaderService, ServiceSettings
+from cooperator.leader.service import LeaderService, NotLeading, ServiceSettings
 from cooperator.leader.tls import ServerCertificates
 from cooperator.log_lines import within
 from cooperator.logs import Topics
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 _LEADER_SESSION_MS: Final = 25_000
 _SHORTEST_SESSION_MS: Final = 6_000
 """Brokers refuse shorter session time-outs by default."""
+
+_REFUSALS: Final = frozenset({"GroupConflict", "TopicMisconfigured", "WrongConfigTopic"})
+"""Reasons of the condition ``Leading`` with which a leader waits for a user."""
 
 _STATUS_S: Final = 0.5
 _STATUS_PATIENCE_S: Final = 0.5
@@ -197,15 +200,27 @@ class Leadership:
                 self.leader.set_facts(facts)
 
     def hand_back(self) -> bool:
-        """Returns the group to its members, if it is led; False while that is not possible."""
+        """Returns the group to its members, if it is led; False while that is not possible.
+
+        A group whose lead is refused is let go of, so that a Worker with a wrong group or topic can be
+        deleted and created again.
+        """
         if self.leader is not None:
             try:
                 self.leader.hand_back(on_wait=lambda what: log.info("the hand-back waits: %s", what))
             except TimeoutError as error:
                 log.warning("%s", error)
-                return False
+                if not (isinstance(error, NotLeading) and self._is_refused()):
+                    return False
+                # It never led, so that there is nothing to hand back.
+                self.leader.stop(leave=True)
             self.leader = None
         return True
+
+    def _is_refused(self) -> bool:
+        """Whether the lead is refused until a user acts; a broker that is away is waited for."""
+        leading = [each for each in self.status.get("conditions", ()) if each["type"] == "Leading"]
+        return any(each["status"] == "False" and each["reason"] in _REFUSALS for each in leading)
 
     def stop(self, leave: bool) -> None:
         """Without ``leave`` the leader keeps its place in the group for the next process."""

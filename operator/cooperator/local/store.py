@@ -207,8 +207,10 @@ class ManifestStore:
                     else str(problem)
                 )
                 yield Problem(source, text, resource=described, field=field)
-            changes = forbidden_changes(old, new) if isinstance(old, Connector) else ()
-            messages = (forbidden_move(new, stored.bound.get(Key.of(new))), *changes)
+            bound = stored.bound.get(Key.of(new))
+            messages: tuple[str, ...] = (forbidden_move(new, bound),)
+            if isinstance(old, Connector) and bound is not None:
+                messages += forbidden_changes(old, new)
         else:
             messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()
         for message in filter(None, messages):
