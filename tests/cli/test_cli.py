@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 from cooperator.cli.app import program
 from cooperator.cli.kubectl.app import program as kubectl
 from cooperator.cli.local import program as local
+from cooperator.leader.service import NotLeading
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Desired
 from tests.harness.support import eventually
@@ -276,6 +277,80 @@ def test_a_leader_by_hand_that_is_fenced_ends_with_an_error(
     done = lead_by_hand(tmp_path, monkeypatch, FencedLeader, "--hand-back")
     assert done.exit_code == 3, done.output
     assert "led by another process" in " ".join(done.output.split())
+
+
+class HandingBackLeader(FakeLeader):
+    """A leader that is to hand its group back. ``script``: what it waits for, then how that ends."""
+
+    script: ClassVar[Sequence[str | Exception]] = ()
+    did: ClassVar[list[object]] = []
+
+    def hand_back(self, timeout_s: float, on_wait: Callable[[str], None]) -> None:
+        self.did.append(timeout_s)
+        for each in self.script:
+            if isinstance(each, Exception):
+                raise each
+            on_wait(each)
+
+    def stop_waiting(self) -> None:
+        self.did.append("stop waiting")
+
+    def stop(self) -> None:
+        self.did.append("stop")
+
+
+PENDING = "a-0 is held for w-2"
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "does", "says"),
+    [
+        ((PENDING, "tasks are being moved"), (), [45], ["pending: " + PENDING, "leads itself again"]),
+        (
+            (PENDING, TimeoutError(f"group 'g' cannot be handed back evenly: {PENDING}")),
+            ("--hand-back-seconds", "20"),
+            [20, "stop"],
+            ["within 20 s", f"evenly: {PENDING}. The tasks stay in place", "may move some of them"],
+        ),
+        (
+            (NotLeading("group 'g' is not led from here: another manager leads it"),),
+            (),
+            [45, "stop"],
+            ["is not led from here: another manager leads it"],
+        ),
+    ],
+    ids=["even", "late", "not-leading"],
+)
+def test_a_leader_by_hand_says_how_its_hand_back_goes(
+    script: Sequence[str | Exception],
+    words: tuple[str, ...],
+    does: list[object],
+    says: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(HandingBackLeader, "script", script)
+    monkeypatch.setattr(HandingBackLeader, "did", did := [])
+    done = lead_by_hand(tmp_path, monkeypatch, HandingBackLeader, "--hand-back", *words)
+    assert done.exit_code == 0, done.output
+    assert did == does
+    said = " ".join(done.output.split())
+    assert [text for text in says if text not in said] == []
+    assert ("leads itself again" in said) is (says[-1] == "leads itself again")
+
+
+def test_a_second_signal_ends_the_hand_back_of_a_leader_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Waiting(HandingBackLeader):
+        def hand_back(self, timeout_s: float, on_wait: Callable[[str], None]) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            assert self.did == ["stop waiting"]
+            raise TimeoutError(PENDING)
+
+    monkeypatch.setattr(HandingBackLeader, "did", did := [])
+    done = lead_by_hand(tmp_path, monkeypatch, Waiting, "--hand-back")
+    assert (done.exit_code, did) == (0, ["stop waiting", "stop"]), done.output
 
 
 def test_simulate_names_the_line_that_is_wrong(tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
 """Deleting a connector takes a word: of its resource, or of who starts the leader. Else it runs on."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.leader import events as ev
+from cooperator.leader.actuator import Actuator
 from cooperator.leader.reconcile import connector_records, deleted_connectors
+from cooperator.leader.state import LeaderSettings
+from cooperator.logs import LogUnavailable
 from cooperator.model import ClusterConfig, Desired, DesiredConnector
 from cooperator.wire import ConnectorRecord
 from tests.harness.fake_group import FakeGroup
@@ -99,6 +105,33 @@ def test_unreadable_connectors_are_not_deleted() -> None:
     fake.want(Desired(1, {"a": connector(), "b": connector()}))
     fake.want(Desired(2, {"b": connector()}, kept=frozenset({"a"})))
     assert configured(fake) == {"a", "b"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_log_names_what_is_deleted_before_the_deletion_is_written(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the process dies in between, its log shows which connectors may be gone."""
+    caplog.set_level(logging.WARNING)
+    logged_at_write: list[list[str]] = []
+
+    def write(records: Sequence[object]) -> int:
+        logged_at_write.append(caplog.messages.copy())
+        if fails:
+            raise LogUnavailable("the broker is away")
+        return 7
+
+    logs = Mock(writer=Mock(write_config=write))
+    actuator = Actuator(LeaderSettings("http://leader/"), Mock(), logs, Mock(), Mock(), lambda: False, Mock())
+    actuator.begin()
+    known = group(owns_config=True)
+    known.want(Desired(1, {"My B": connector(), "a": connector()}))
+    records = connector_records(Desired(2), known.fold.snapshot(), owns_config=True)
+    try:
+        actuator.carry_out(ev.WriteConfig(records, "a test"))
+    except LogUnavailable:
+        assert fails
+    assert logged_at_write == [["deleting connectors that are no longer desired: My B, a"]]
 
 
 Wish = st.sampled_from(["Delete", "Orphan", "gone", "restart", "no prune"])
