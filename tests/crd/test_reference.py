@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cooperator.crd import Connector, parse
+from cooperator.local.admission import anchored
 from cooperator.local.layout import StateDir
-from cooperator.local.store import Change, ManifestStore, anchored
+from cooperator.local.store import Change, ManifestStore
 
 ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")

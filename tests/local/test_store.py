@@ -8,9 +8,10 @@ import pytest
 from cooperator.connectors.units import layout_file
 from cooperator.crd import Resource, ResourceError, Worker, parse
 from cooperator.host.outputs import withheld
+from cooperator.local.admission import anchored
 from cooperator.local.layout import StateDir, write_json
 from cooperator.local.outputs import claims
-from cooperator.local.store import Change, Key, ManifestStore, anchored
+from cooperator.local.store import Change, Key, ManifestStore
 
 LAKE = """
 apiVersion: cooperator.dev/v1alpha1

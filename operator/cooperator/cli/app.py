@@ -1,16 +1,15 @@
 """The program ``cooperator``, assembled from its commands."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Annotated, Final
 
 import typer
 
 from cooperator.cli.on_demand import put_together
-from cooperator.leader.plugins import PluginError, plugged_in_assignors
 from cooperator.terminal.console import Console
 
 _COMMANDS: Final = {
@@ -25,6 +24,9 @@ _COMMANDS: Final = {
     "plan": "cooperator.cli.plan:plan",
     "import": "cooperator.cli.import_command:import_",
 }
+
+_LONG_LOCAL: Final = frozenset({"up", "down", "host"})
+"""The commands of ``local`` that start processes, or are one."""
 
 _GROUPS: Final = {"local": "cooperator.cli.local", "kubectl": "cooperator.cli.kubectl.app"}
 
@@ -44,6 +46,8 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(version("cooperator"))
         raise typer.Exit
 
@@ -57,9 +61,27 @@ def _options(
 
 def main() -> None:
     """Run the command that the arguments name; ends the process."""
+    words = sys.argv[1:]
+    if is_short(words):
+        # pydantic would look through all installed packages for plug-ins.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    else:
+        _check_plugins()
+    program(words)(prog_name="cooperator")
+
+
+def is_short(words: Sequence[str]) -> bool:
+    """Whether the command only reads and writes the state of ``cooperator local``: it plans nothing and
+    starts no process, and users wait for its answer.
+    """
+    return words[:1] == ["local"] and len(words) > 1 and words[1] not in _LONG_LOCAL
+
+
+def _check_plugins() -> None:
+    from cooperator.leader.plugins import PluginError, plugged_in_assignors
+
     try:
         plugged_in_assignors()
     except PluginError as error:
         Console().error(str(error))
         raise SystemExit(1) from None
-    program(sys.argv[1:])(prog_name="cooperator")

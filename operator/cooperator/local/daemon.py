@@ -11,19 +11,14 @@ import os
 import signal
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from cooperator.local import processes
 from cooperator.local.layout import StateDir, read_json
 
 _POLL_S = 0.05
 _ANSWER_S = 8.0
 _LOCK_S = 0.5
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""The daemon is on this machine: proxies are not used."""
 
 
 class HostAway(Exception):
@@ -76,6 +71,8 @@ def host_pid(state: StateDir) -> int | None:
 
 def start_host(state: StateDir, timeout_s: float = 30) -> None:
     """Starts the daemon, detached; returns when it answers. Raises ``HostFailed`` with its output."""
+    from cooperator.local import processes
+
     said = state.host_log.stat().st_size if state.host_log.exists() else 0
     command = [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
     child = processes.spawn(command, f"host-{os.getpid()}", state.host_log)
@@ -111,13 +108,10 @@ def await_host_end(pid: int, state: StateDir, timeout_s: float) -> bool:
 
 def ask_host(state: StateDir) -> dict[str, Any]:
     """Returns the daemon's view (see ``view``), with its ``pid``. Raises ``HostAway``."""
-    address = read_json(state.host)
-    if address is None or host_pid(state) is None:
-        raise HostAway
+    _, answer = _exchange(state, "GET", "/state", None, _ANSWER_S)
     try:
-        with _DIRECT.open(f"http://127.0.0.1:{address['port']}/state", timeout=_ANSWER_S) as answer:
-            value = json.load(answer)
-    except (urllib.error.URLError, OSError, ValueError) as error:
+        value = json.loads(answer)
+    except ValueError as error:
         raise HostAway from error
     if not isinstance(value, dict):
         raise HostAway
@@ -126,24 +120,33 @@ def ask_host(state: StateDir) -> dict[str, Any]:
 
 def tell_host(state: StateDir, path: str, body: dict[str, Any]) -> None:
     """POSTs ``body`` to the daemon. Raises ``HostAway``, and ``HostRefused`` with its answer."""
+    code, answer = _exchange(state, "POST", path, json.dumps(body), 2 * _ANSWER_S)
+    if code >= 300:
+        message = answer.decode(errors="replace")
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            message = str(json.loads(answer)["message"])
+        raise HostRefused(message or f"it answered {code}")
+
+
+def _exchange(
+    state: StateDir, method: str, path: str, body: str | None, timeout_s: float
+) -> tuple[int, bytes]:
+    """Returns the status code and body of the daemon's answer. Raises ``HostAway``."""
+    # Commands that only write manifests must not pay for it.
+    from http.client import HTTPConnection, HTTPException
+
     address = read_json(state.host)
     if address is None or host_pid(state) is None:
         raise HostAway
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{address['port']}{path}",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-    )
+    connection = HTTPConnection("127.0.0.1", int(address["port"]), timeout=timeout_s)
     try:
-        _DIRECT.open(request, timeout=2 * _ANSWER_S).close()
-    except urllib.error.HTTPError as error:
-        with error:
-            answer = error.read().decode(errors="replace")
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            answer = str(json.loads(answer)["message"])
-        raise HostRefused(answer or f"it answered {error.code}") from None
-    except (urllib.error.URLError, OSError) as error:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, HTTPException) as error:
         raise HostAway from error
+    finally:
+        connection.close()
 
 
 def _end_of(state: StateDir, offset: int) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from cooperator.connect.jvm import line_of
 from cooperator.crd import Connector, Resource, Worker
 from cooperator.crd.worker import WorkerSpec
 
@@ -48,6 +47,9 @@ def _of_worker(worker: Worker) -> Iterator[str]:
             "processes, and run without"
         )
     if spec.is_stock:
+        # Most Workers do not need it, and it loads a lot.
+        from cooperator.connect.jvm import line_of
+
         try:
             line_of(spec.version)
         except ValueError as error:

@@ -13,7 +13,6 @@ from cooperator.crd.connector import State
 from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
 from cooperator.local.daemon import host_pid
 from cooperator.local.layout import ClusterError, StateDir
-from cooperator.local.notes import without_effect
 from cooperator.local.options import (
     DEFAULT_STATE,
     NamespaceOption,
@@ -21,7 +20,7 @@ from cooperator.local.options import (
     errors_said,
     existing_state,
 )
-from cooperator.local.store import Key, ManifestStore, anchored
+from cooperator.local.store import Key, ManifestStore
 from cooperator.model.similar import choice, hinted
 from cooperator.terminal.console import Console
 
@@ -39,6 +38,8 @@ def apply(
     console = Console()
     with errors_said(console):
         directory = existing_state(state)
+        from cooperator.local.notes import without_effect
+
         names = [*(files or ()), *(more or ())]
         if not names:
             raise ClusterError("name the manifests: -f FILE, -f DIRECTORY or -f -")
@@ -139,6 +140,8 @@ def _store(state: StateDir) -> ManifestStore:
 
 def _read(name: str) -> list[Resource]:
     """Returns the resources of a file, a directory or (``-``) standard input."""
+    from cooperator.local.admission import anchored
+
     if name == "-":
         return list(anchored(parse(sys.stdin.read(), "standard input"), Path.cwd()))
     path = Path(name)
