@@ -271,6 +271,7 @@ def test_changes_between_two_observations() -> None:
     assert list(happenings({}, calm)) == []
     assert list(happenings(calm, calm)) == []
     assert [each.reason for each in happenings(calm, held)] == ["Rebalanced", "TasksHeld"]
+    assert [each.note for each in happenings(calm, held)][1] == "1 task waits for lake-1: a_0"
     assert [each.note for each in happenings(held, moved)][1] == "a_0 has moved to lake-2"
     [found] = happenings(moved, failed)
     assert (found.reason, found.warning, found.connector) == ("TaskFailed", True, "a")

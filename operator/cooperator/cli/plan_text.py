@@ -108,11 +108,12 @@ def _summary(answer: Answer) -> str:
         lines.append("nothing changes")
     else:
         rest_s = (answer.rest_at_ms - answer.now_ms) / 1000
-        rounds = counted(len(answer.rounds), "round")
+        rounds, moved = counted(len(answer.rounds), "round"), len(answer.moved)
         ends = f"comes to rest after {rounds}" if answer.at_rest else f"not at rest after {rounds}"
         lines += [
             f"{ends} and {rest_s:g} s",
-            f"{len(answer.moved)} items end on another member, {answer.starts} tasks are started",
+            f"{counted(moved, 'item')} {'ends' if moved == 1 else 'end'} on another member, "
+            f"{counted(answer.starts, 'task')} {'is' if answer.starts == 1 else 'are'} started",
             f"the longest time that a task is unassigned: {answer.longest_unassigned_ms / 1000:g} s",
         ]
         lines.append("(holds, leases and delays; stopping, starting and rounds come in addition)")

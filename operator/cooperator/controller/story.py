@@ -6,6 +6,7 @@ from typing import Any
 
 from cooperator.host.status import Leader
 from cooperator.model import is_amiss
+from cooperator.model.text import counted
 from cooperator.model.trace import error_of
 
 
@@ -70,7 +71,10 @@ def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
     for identity, names in sorted(held.items()):
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         yield Happening(
-            "TasksHeld", f"{len(names)} tasks wait for {identity}: {', '.join(names[:_LISTED])}{more}", True
+            "TasksHeld",
+            f"{counted(len(names), 'task')} {'waits' if len(names) == 1 else 'wait'} for {identity}: "
+            f"{', '.join(names[:_LISTED])}{more}",
+            True,
         )
 
 
