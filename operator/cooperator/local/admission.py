@@ -1,4 +1,4 @@
-"""Which manifests the local API server refuses: the checks that look beyond one resource's own fields.
+"""The checks of the local API server that look beyond the fields of one resource.
 
 They load the connectors, so commands that only change a stored field do without this module.
 """

@@ -1,4 +1,4 @@
-"""What the local API server stores, as values."""
+"""The resources that the local API server stores, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
