@@ -33,12 +33,14 @@ from cooperator.wire import (
     ConfigFold,
     ConfigRecord,
     FencingRecord,
+    Protocol,
     RestartRecord,
     SessionKeyRecord,
     apply_status,
     decode_assignment,
     encode_config,
 )
+from tests.harness.stored_group import metadata_bytes, record_bytes
 from tests.harness.validated_leader import ValidatedLeader
 
 
@@ -119,6 +121,9 @@ class FakeGroup:
         self.working = False
         self.dead: set[tuple[str, str]] = set()
         self.departed: list[FakeMember] = []
+        self.record_limit: int | None = None
+        """The broker's limit of the group's record; ``refused_rounds`` counts those that it did not store."""
+        self.refused_rounds = 0
         self.statuses: dict[TaskId, TaskStatus] = {}
         self.status_log_away = False
         self.stops_are_said_late = False
@@ -219,6 +224,7 @@ class FakeGroup:
                 ("leader-1",),
                 self.offset or -1 if self.read_to is None else self.read_to,
                 config,
+                0 if self.record_limit is None else metadata_bytes(reports, Protocol(self.protocol)),
                 offsets={} if self.read_to is None else dict.fromkeys(self.members, self.read_to),
                 config_end=self.config_end,
             )
@@ -226,6 +232,10 @@ class FakeGroup:
         answers = [(self.members[i], data) for i, data in (self.answers or {}).items() if i in self.members]
         for member, data in answers:
             self._give(member, data, given)
+        if self.answers is not None and not self._stores(reports):
+            self.refused_rounds += 1
+            self._do(ev.RoundFailed(self.generation, ""))
+            return
         if self.answers is None or not deliver:
             self._do(ev.RoundFailed(self.generation, "not delivered"))
             return
@@ -236,6 +246,11 @@ class FakeGroup:
         self._do(ev.Delivered(self.generation))
         if any(not member.is_agent for member in self.members.values()):
             self.advance(SETTLE_MS)
+
+    def _stores(self, reports: tuple[Member, ...]) -> bool:
+        assert self.answers is not None
+        size = record_bytes(reports, self.answers, protocol=Protocol(self.protocol))
+        return self.record_limit is None or size <= self.record_limit
 
     def stranger_gives(self, task: TaskId, to: FakeMember) -> None:
         """A stock worker leads and leaves no memory: it moves ``task``, in two rounds if the task runs."""
@@ -358,6 +373,8 @@ class FakeGroup:
                 self.reads.append(instruction)
                 if not self.status_log_away:
                     self.later.append(ev.StatusesRead(dict(self.statuses), incarnations, leftovers))
+            case ev.ReadGroupLimit():
+                self.later.append(ev.GroupLimitRead(self.record_limit))
             case ev.ForgetStatuses(items):
                 self._forget(items)
         return True

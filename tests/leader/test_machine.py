@@ -92,24 +92,6 @@ class TestRounds:
         assert group.runs("lake-3") == set()
         assert group.asks_for_round()
 
-    def test_a_group_that_the_broker_cannot_keep_is_refused_and_everybody_runs_on(self) -> None:
-        group = running_group(max_group_bytes=1_700)
-        before = {m.identity: set(m.running) for m in group.members.values()}
-        memory = group.saved
-        group.desire(a=6, **{f"connector-{n}": 1 for n in range(40)})
-        assert group.asks_for_round()
-        group.round()
-        assert "max.message.bytes of __consumer_offsets" in group.machine.state.refusal
-        assert {m.identity: set(m.running) for m in group.members.values()} == before
-        assert group.saved.given == memory.given
-        group.advance(29_000)
-        assert group.rejoins == []
-        group.desire(a=6, b=0)
-        group.advance(2_000)
-        group.settle()
-        assert group.machine.state.refusal == ""
-        assert len(group.all_running()) == 7 + 1
-
     def test_a_leader_that_was_replaced_says_nothing_more(self) -> None:
         group = running_group()
         group.machine.handle(ev.LeadLost("fenced"), group.now_ms)

@@ -14,8 +14,8 @@ from cooperator.agent import settle
 from cooperator.agent.learn import Learner
 from cooperator.agent.state import Report, State
 from cooperator.group import takeover
+from cooperator.leader import absences, fitting, planning, reconcile, reports, routes
 from cooperator.leader import events as ev
-from cooperator.leader import reconcile, reports, routes
 from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.rounds import Rounds
@@ -144,6 +144,23 @@ def drains_into_the_cold() -> Sequence[Patch]:
 
 
 # The leader
+
+
+@planted
+def sends_plans_that_are_too_large() -> Sequence[Patch]:
+    """A plan is sent as a whole, whatever the broker can store."""
+    return [patch.object(planning, "fit", lambda plan, memory, *_: fitting.Fitted(plan, memory))]
+
+
+@planted
+def never_reads_the_limit_again() -> Sequence[Patch]:
+    """The broker's limit of a group's record is read once, so that raising it has no effect."""
+    right = BetweenRounds._limit_due_ms
+
+    def wrong(self: Any) -> int:
+        return absences.NEVER_MS if self._state.limit_read_ms is not None else right(self)
+
+    return [patch.object(BetweenRounds, "_limit_due_ms", wrong)]
 
 
 @planted

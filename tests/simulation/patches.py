@@ -50,6 +50,9 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         for name in (names.config, names.status, names.leader):
             Transport(process.here()).ensure_topic(name, 1, 1, timeout_ms)
 
+    def group_record_bytes(config: object) -> int | None:
+        return Transport(process.here()).group_record_bytes(0)
+
     def recorded(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
         plan, after = decide(view, memory, workspace)
         simulation.planned(view, memory, plan, after)
@@ -72,7 +75,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.leader.service.Membership": stepped.SteppedMembership,
         "cooperator.leader.service.open_logs": open_logs,
         "cooperator.leader.service.ensure_topics": ensure_topics,
-        "cooperator.leader.service.group_record_bytes": lambda *_: None,
+        "cooperator.leader.service.group_record_bytes": group_record_bytes,
         "cooperator.leader.observability.group_inspector.describe_group": lambda *_: DescribedGroup(
             GroupState.EMPTY, "connect", "", ()
         ),

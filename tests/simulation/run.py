@@ -1,9 +1,10 @@
 """One seed's history: a safety phase in which faults happen, then a liveness phase that must reach rest."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
+from cooperator.leader.group_record import OVERHEAD_BYTES
 from cooperator.wire import RestartRecord, encode_config
 from tests.simulation import fleets
 from tests.simulation.cleaner import Cleaner
@@ -13,6 +14,7 @@ from tests.simulation.patches import simulated
 from tests.simulation.promises import ALL as PROMISES
 from tests.simulation.promises import Broken, Promise
 from tests.simulation.rest import Rest
+from tests.simulation.seeds import FOUND
 from tests.simulation.simulation import Shape, Simulation
 from tests.simulation.spec import Times
 
@@ -23,6 +25,9 @@ AFTERMATH_MS = 11_000
 """The longest time-out of any request: a fault's last consequences appear until then."""
 QUIET_MS = 15_000
 MOST_STEPS = 200_000
+MEMBER_BYTES = 420
+"""The bytes of a member, without its tasks, in the record of a group here."""
+LONG_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         fleet=fleets.drawn(random.random()),
         warm_up_ms=random.choice([0, 500, 2_000, 6_000]),
     )
+    shape = _limited(seed, shape)
     # Swarm testing: a few kinds at a time combine in ways that many would hide.
     possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]
     kinds = random.sample(possible, random.randint(2, 12))
@@ -81,6 +87,20 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         for index, at_ms in enumerate(_moments(random, count))
     ]
     return shape, faults, random.getrandbits(64)
+
+
+def _limited(seed: int, shape: Shape) -> Shape:
+    """A fourth of all worlds have a limit of the group's record that is around what members and tasks need.
+
+    It is drawn by itself: otherwise the rest of every history would be another one. Names are long there, so
+    that tasks, and not members, are what makes the record large.
+    """
+    random = Random(f"record of {seed}")
+    if shape.fleet.has_stock or seed in FOUND or random.random() > 0.25:
+        return shape
+    connectors = tuple((name * LONG_NAME, tasks_max) for name, tasks_max in shape.connectors)
+    least_bytes = OVERHEAD_BYTES + MEMBER_BYTES * (shape.replicas + 1)
+    return replace(shape, connectors=connectors, record_bytes=least_bytes + random.randint(0, 2_000))
 
 
 def _moments(random: Random, count: int) -> list[int]:

@@ -78,7 +78,9 @@ class Lock:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The start of a world. ``operators`` is the number of Deployments' pods. ``warm_up_ms`` is the longest
-    time that a member's runtime takes before it can run anything; 0 means that it can at once."""
+    time that a member's runtime takes before it can run anything; 0 means that it can at once.
+    ``record_bytes`` is the broker's limit of the group's record while faults happen; 0 means Kafka's default.
+    """
 
     replicas: int
     nodes: int
@@ -89,6 +91,7 @@ class Shape:
     hold_ms: int
     fleet: type[Fleet] = Agents
     warm_up_ms: int = 0
+    record_bytes: int = 0
 
 
 class Simulation:
@@ -155,6 +158,9 @@ class Simulation:
         """Those whose stop never ends."""
         self.sleepers: list[WorkerProcess] = []
         self.errors: list[str] = []
+        if shape.record_bytes:
+            self.limit_records(shape.record_bytes)
+            self.healing.append(lambda: self.limit_records(settings.max_record_bytes))
         self._links = 0
         self._ports = 8_000
         self._operators = 0
@@ -176,6 +182,10 @@ class Simulation:
         self.cluster.monitor()
         for number in range(self.shape.operators):
             self._start_operator(f"op-{number}")
+
+    def limit_records(self, record_bytes: int) -> None:
+        self.coordinator.limit_records(record_bytes)
+        self.tell(f"the broker takes {record_bytes} bytes of a group")
 
     def tell(self, what: str) -> None:
         self.lines.append(Line(self.now_ms, what))

@@ -105,6 +105,12 @@ class Transport:
         topics.check(self._process)
         topics.of(topic)
 
+    def group_record_bytes(self, timeout_ms: int) -> int | None:
+        simulation = self._process.simulation
+        if not simulation.topics.reached_by(self._process):
+            return None
+        return simulation.coordinator.settings.max_record_bytes
+
     def topic_reader(self, topic: str, follower: Follower) -> "TopicReader":
         return TopicReader(self._process, topic, follower)
 

@@ -29,10 +29,6 @@ class GroupHandle(Protocol):
     def evict(self, member_ids: Sequence[str]) -> None: ...
 
 
-class PlanRefused(Exception):
-    """The plan cannot be sent; the text names the reason and the remedy."""
-
-
 class Actuator:
     """Belongs to one leader's thread.
 
@@ -124,10 +120,6 @@ class Actuator:
             case ev.Answer(generation, assignments):
                 if self._round is not None and self._round[0] == generation:
                     self._round[1].set_result(assignments)
-            case ev.RefuseRound(generation, reason):
-                log.error("round %d is not sent: %s", generation, reason)
-                if self._round is not None and self._round[0] == generation:
-                    self._round[1].set_exception(PlanRefused(reason))
             case ev.RequestRejoin(reason):
                 log.info("requesting a round: %s", reason)
                 self._group.rejoin(reason)
@@ -145,6 +137,8 @@ class Actuator:
                 self._group.evict(member_ids)
             case ev.ReadStatuses():
                 self._read_statuses(instruction)
+            case ev.ReadGroupLimit():
+                self._later(ev.GroupLimitRead(self._logs.group_record_bytes(CATCH_UP_MS)))
             case ev.ForgetStatuses(items):
                 self._forget_statuses(items)
             case ev.Reply(request, code):

@@ -1,8 +1,12 @@
 """The encoded assignments that complete a round, for every member."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from cooperator.leader import events as ev
+from cooperator.leader.fitting import Fitted
+from cooperator.leader.group_record import OVERHEAD_BYTES, GroupRecord
 from cooperator.model import Epoch, Member
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
@@ -15,24 +19,50 @@ from cooperator.wire import (
     encode_assignment,
 )
 
-MEMBER_BYTES = 200
-"""Bytes that the broker stores per member besides metadata and assignment: ids, host, time-outs."""
+_NAMED: Final = 10
+"""Number of connectors that a message names."""
 
 
-def of_plan(event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment) -> ev.Answer:
-    """Encode each member's assignment; members without changes share one encoding."""
-    protocol = Protocol(event.protocol)
-    empty = ExtendedAssignment(
+def empty_bytes(event: ev.RoundReady, url: str, lease_ms: int) -> int:
+    """The size of an assignment that changes nothing, without the ids of causes."""
+    agent = AgentAssignment(Epoch(0, event.generation), lease_ms)
+    return len(encode_assignment(_empty(event, url, 0, agent), Protocol(event.protocol)))
+
+
+def of_plan(
+    event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment, record: GroupRecord, limit_bytes: int
+) -> ev.Answer:
+    """Encode each member's assignment; members without changes share one encoding.
+
+    The ids of causes, which are for log lines only, are left out if the record has no room for them.
+    """
+    answer = _encoded(event, plan, url, agent)
+    if agent.events and record_bytes(record, answer) > limit_bytes:
+        return _encoded(event, plan, url, agent._replace(events=""))
+    return answer
+
+
+def record_bytes(record: GroupRecord, answer: ev.Answer) -> int:
+    """The size of the round's record with ``answer``."""
+    changes = sum(len(data) - record.empty_bytes for data in answer.assignments.values())
+    return record.least_bytes + changes
+
+
+def _empty(event: ev.RoundReady, url: str, delay_ms: int, agent: AgentAssignment) -> ExtendedAssignment:
+    return ExtendedAssignment(
         error=NO_ERROR,
         leader=event.leader_id,
         leader_url=url,
         config_offset=event.config.offset,
         assigned=(),
         revoked=(),
-        delay_ms=plan.delay_ms,
+        delay_ms=delay_ms,
         agent=agent,
     )
-    encoder = AssignmentEncoder(empty, protocol)
+
+
+def _encoded(event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment) -> ev.Answer:
+    encoder = AssignmentEncoder(_empty(event, url, plan.delay_ms, agent), Protocol(event.protocol))
     nothing = encoder.encode((), ())
     assignments = dict.fromkeys(event.idle_ids, nothing)
     written: dict[str, bytes] = {}
@@ -92,14 +122,23 @@ def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
     )
 
 
-def misfit(event: ev.RoundReady, answer: ev.Answer, limit_bytes: int) -> str:
-    """Returns why the broker could not store this round's group in one record; empty when it can."""
-    assigned = sum(len(data) + MEMBER_BYTES for data in answer.assignments.values())
-    size = event.metadata_bytes + assigned
-    if size <= limit_bytes:
+def refusal(fitted: Fitted, record: GroupRecord, limit_bytes: int) -> str:
+    """Text for users: what does not fit into the group's record, and the remedy; empty if everything does."""
+    refused = fitted.refused
+    if not refused and not fitted.stuck and record.least_bytes <= limit_bytes:
         return ""
+    if refused:
+        of = Counter(task.connector for task in refused)
+        listed = [f"{name} ({count})" for name, count in list(of.items())[:_NAMED]]
+        more = f" and {len(of) - _NAMED} more" if len(of) > _NAMED else ""
+        what = f"{len(refused)} tasks of {', '.join(listed)}{more} are not assigned, as they do not fit into"
+    elif fitted.stuck:
+        what = f"{fitted.stuck} tasks stay where they are, as their revocations do not fit into"
+    else:
+        what = "not even the members' reports fit into"
+    needed_bytes = max(fitted.needed_bytes, record.least_bytes) + OVERHEAD_BYTES
     return (
-        f"the group's record would have {size} bytes, but the broker accepts {limit_bytes} "
-        "(max.message.bytes of __consumer_offsets, read when a leader opens the group): give the Worker "
-        "fewer tasks, split it into two, or raise that limit and restart the operator"
+        f"{what} the group's record at the broker, which would need {needed_bytes:,} bytes of "
+        f"{limit_bytes + OVERHEAD_BYTES:,}: raise max.message.bytes of __consumer_offsets (noticed "
+        "within a minute), give the Worker fewer tasks, or split it into two"
     )

@@ -86,6 +86,9 @@ class BetweenRounds:
         reading = self._repeats.once(chore, chore, now_ms) if chore is not None else []
         if not reading and self._write_window.looks(now_ms):
             reading = [ev.ReadStatuses(frozenset(), False)]
+        if self._limit_due_ms() <= now_ms:
+            state.limit_read_ms = now_ms
+            reading = [*reading, ev.ReadGroupLimit()]
         # Reading takes its time: after all else.
         return [*out, self.wake(now_ms), *reading]
 
@@ -118,13 +121,24 @@ class BetweenRounds:
                 return "scheduled rebalance delay ended"
             counts = self._planning.task_counts()
             return "configuration changed" if state.planned.task_counts() != counts else ""
-        what_if, _ = self._planning.decide(self._planning.view(now_ms, "what if"), state.memory)
+        fitted = self._planning.decide(self._planning.view(now_ms, "what if"), state.memory)
+        self._planning.note_refused(fitted)
+        what_if = fitted.plan
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not assignment.is_empty for assignment in what_if.assignments.values()):
             return ", ".join(sorted(whys)) or "an assignment changes"
         if state.plan is not None and what_if.rejoin_at_ms != state.plan.rejoin_at_ms:
             state.plan = replace(state.plan, rejoin_at_ms=what_if.rejoin_at_ms, held=what_if.held)
         return ""
+
+    def _limit_due_ms(self) -> int:
+        """When (ms) to read the broker's limit of a group's record."""
+        state = self._state
+        if state.limit_read_ms is None:
+            return 0
+        if state.refusal or state.limit_in_doubt:
+            return state.limit_read_ms + REFUSED_PAUSE_MS
+        return absences.NEVER_MS
 
     def _note_managed(self) -> None:
         state = self._state
@@ -143,6 +157,7 @@ class BetweenRounds:
         if state.plan is not None and state.plan.rejoin_at_ms is not None:
             times.append(state.plan.rejoin_at_ms)
         times.extend(state.awaited.values())
+        times += [at_ms for at_ms in (self._limit_due_ms(),) if now_ms < at_ms < absences.NEVER_MS]
         if state.regroups:
             times.extend(absences.over_ms(entry, state.policy) for entry in state.memory.unstopped)
         return [*times, *self._maintenance.next_ms(state, now_ms)]

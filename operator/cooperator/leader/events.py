@@ -78,6 +78,13 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupLimitRead:
+    """The size of the largest record of a group that the broker takes; None: it could not be read."""
+
+    record_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class LeadLost:
     reason: str
 
@@ -207,6 +214,7 @@ Event = (
     | RoundReady
     | RoundFailed
     | Delivered
+    | GroupLimitRead
     | LeadLost
     | ConfigChanged
     | DesiredChanged
@@ -251,14 +259,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseRound:
-    """The plan cannot be sent; the round ends without assignments, and all members run on as before."""
-
-    generation: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class WriteConfig:
     """Append to the config log, in this order; then report ``ConfigWritten``. In one transaction, unless one
     connector's records are refused: then each connector's in one, with ``ConfigRefused`` for that one.
@@ -300,6 +300,11 @@ class ReadStatuses:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadGroupLimit:
+    """Read the broker's limit of a group's record, and answer with ``GroupLimitRead``."""
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetStatuses:
     """Write tombstones for these items to the status log."""
 
@@ -325,12 +330,12 @@ Instruction = (
     SaveMemory
     | SavePolicy
     | Answer
-    | RefuseRound
     | WriteConfig
     | MakeSessionKey
     | RequestRejoin
     | Evict
     | ReadStatuses
+    | ReadGroupLimit
     | ForgetStatuses
     | Reply
     | WakeAt

@@ -45,7 +45,11 @@ class LeaderMachine:
 
     def __init__(self, settings: LeaderSettings, policy: Policy | None = None) -> None:
         self._settings = settings
-        self._state = state = LeaderState(adopts=not settings.owns_config, policy=policy or Policy())
+        self._state = state = LeaderState(
+            adopts=not settings.owns_config,
+            policy=policy or Policy(),
+            max_group_bytes=settings.max_group_bytes,
+        )
         self._before = self._mark = Mark.of(state)
         self._durable: Memory | None = None
         self._now_ms = 0
@@ -159,6 +163,8 @@ class LeaderMachine:
                 return out if state.in_round else [*out, self._between.wake(now_ms)]
             case ev.RoundFailed():
                 self._rounds.failed(event)
+            case ev.GroupLimitRead(record_bytes):
+                self._rounds.limit_read(record_bytes, now_ms)
             case ev.Delivered():
                 self._rounds.delivered(event, now_ms)
             case ev.Joining():
@@ -174,6 +180,7 @@ class LeaderMachine:
             case ev.StepFailed(reason, unwritten):
                 state.trouble = reason
                 state.unwritten = reason if unwritten else state.unwritten
+                state.limit_in_doubt = True  # Reading it may have been dropped.
                 # The wake-up that was asked for last may be among the instructions that were dropped.
                 wake_ms = state.wake_at_ms or 0
                 retry_ms = now_ms + RETRY_MS

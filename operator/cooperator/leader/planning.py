@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cooperator.leader import answers
+from cooperator.leader.fitting import Fitted, fit
 from cooperator.leader.state import LeaderState
 from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.handback import evenly
 from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName
 from cooperator.planner import Workspace
 from cooperator.planner import plan as decide
-from cooperator.planner.plan import Plan
 from cooperator.planner.problem import Assignor
 from cooperator.planner.view import View
 from cooperator.wire import Protocol
@@ -26,9 +27,18 @@ class Planning:
         self._workspace = Workspace(assignors)
         self._counted: tuple[Mapping[str, ConnectorConfig], Mapping[str, int]] | None = None
 
-    def decide(self, view: View, memory: Memory) -> tuple[Plan, Memory]:
-        """The plan of a round, and the memory that must be durable before the plan is sent."""
-        return decide(view, memory, self._workspace)
+    def decide(self, view: View, memory: Memory) -> Fitted:
+        """The part of a round's plan that fits into the group's record, and the memory that must be durable
+        before it is sent.
+        """
+        plan, after = decide(view, memory, self._workspace)
+        return fit(plan, after, view, memory, self._state.record, self._state.max_group_bytes)
+
+    def note_refused(self, fitted: Fitted) -> None:
+        """Note the tasks of a plan for which the group's record has no room."""
+        state = self._state
+        state.refused_tasks = fitted.refused
+        state.refusal = answers.refusal(fitted, state.record, state.max_group_bytes)
 
     @property
     def policy(self) -> Policy:

@@ -1,8 +1,8 @@
 """A tenure and its rounds: what a leader learns when it takes the lead, and how it answers a round. Pure.
 
     LeadTaken --> RoundReady --> SaveMemory, Answer --> Delivered --> (between rounds) --> RoundReady ...
-                           \\--> refused: nothing moves --> RoundFailed --> another round
 
+A plan that the group's record at the broker has no room for is handed out in several rounds (``fitting``).
 A plan counts from its answer on. If the answer does not reach the members, the memory before it is restored,
 unless it is durable already; what the members hold is unknown until they report again.
 """
@@ -12,6 +12,7 @@ from dataclasses import replace
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
 from cooperator.leader.config_topic import round_refusal
+from cooperator.leader.group_record import GroupRecord, record_of, usable_bytes
 from cooperator.leader.identities import Identities, addresses
 from cooperator.leader.planning import Planning
 from cooperator.leader.reconcile import with_managed
@@ -22,11 +23,12 @@ from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.members import holding_down
 from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
-from cooperator.model import Epoch, Memory
+from cooperator.model import Epoch, Memory, PolicyName
 from cooperator.planner.plan import Plan
 from cooperator.wire import AgentAssignment, Protocol
 
 REFUSED_PAUSE_MS = 30_000
+"""How long a leader waits before it looks again for what keeps it from planning or assigning."""
 
 
 class Rounds:
@@ -69,7 +71,10 @@ class Rounds:
         state.members = ()
         state.sent = None
         state.regroups = {}
-        state.topic_refusal = ""
+        state.topic_refusal = state.refusal = ""
+        state.refused_tasks = ()
+        state.record = GroupRecord()
+        state.limit_read_ms, state.limit_in_doubt = None, False
         self._maintenance.clear()
         self._pending_starts.clear()
         state.in_round = True
@@ -111,7 +116,10 @@ class Rounds:
         cause = requested or "members changed"
         pending = state.causes.pending(now_ms)
         view = replace(self._planning.view(now_ms, pending or cause), turns_eager=turns)
-        plan, memory = self._planning.decide(view, state.memory)
+        empty_bytes = answers.empty_bytes(event, self._settings.url, state.policy.lease_ms)
+        state.record = record_of(event.members, event.idle_ids, event.metadata_bytes, empty_bytes)
+        fitted = self._planning.decide(view, state.memory)
+        plan, memory = fitted.plan, fitted.memory
         if turns:
             self._requests.want("the group has turned eager", now_ms)
         events = state.causes.of_round(pending, state.memory, memory)
@@ -124,12 +132,11 @@ class Rounds:
         memory = with_managed(memory, state.memory, state.desired, state.config)
         epoch = Epoch(memory.term, event.generation)
         assignment = AgentAssignment(epoch, state.policy.lease_ms, events)
-        answer = answers.of_plan(event, plan, self._settings.url, assignment)
-        state.refusal = answers.misfit(event, answer, self._settings.max_group_bytes)
-        if state.refusal:
-            state.in_round = False
-            self._requests.hold_off(now_ms + REFUSED_PAUSE_MS)
-            return [ev.RefuseRound(event.generation, state.refusal)]
+        limit_bytes = state.max_group_bytes
+        answer = answers.of_plan(event, plan, self._settings.url, assignment, state.record, limit_bytes)
+        self._planning.note_refused(fitted)
+        if fitted.postponed and self._planning.policy.name is not PolicyName.DEFAULT and not plan.is_empty:
+            self._requests.want("the rest of a plan that is handed out in several rounds", now_ms)
         state.history.note_births(state.members, state.memory, epoch)
         state.history.record(plan, state.members, state.memory, memory, cause, now_ms, events)
         self._note_late_commit(event)
@@ -192,6 +199,16 @@ class Rounds:
         state.saved = memory  # The next one has its sets: identical objects compare at once.
         return [answer]
 
+    def limit_read(self, record_bytes: int | None, now_ms: int) -> None:
+        """The broker's limit of a group's record has been read, or could not be."""
+        state = self._state
+        before, state.limit_in_doubt = state.max_group_bytes, False
+        if record_bytes is not None:
+            state.max_group_bytes = usable_bytes(record_bytes)
+        is_asked = self._planning.policy.name is PolicyName.DEFAULT
+        if state.max_group_bytes > before and state.refused_tasks and not is_asked:
+            self._requests.want("the broker takes larger records of a group", now_ms)
+
     def delivered(self, event: ev.Delivered, now_ms: int) -> None:
         """The assignments are with the members: what of them stock workers take up is followed from now."""
         state = self._state
@@ -205,8 +222,9 @@ class Rounds:
 
     def failed(self, event: ev.RoundFailed) -> None:
         state = self._state
-        if event.generation != state.generation or event.generation == state.completed or state.refusal:
+        if event.generation != state.generation or event.generation == state.completed:
             return
+        state.limit_in_doubt = True
         state.in_round = False
         state.trouble = event.reason or state.trouble
         if not state.is_durable:

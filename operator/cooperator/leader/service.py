@@ -17,6 +17,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.await_even import await_even
 from cooperator.leader.endpoint import Endpoint
 from cooperator.leader.evicted import Evicted, LastHeard
+from cooperator.leader.group_record import usable_bytes
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.observability.conditions import Conditions
@@ -59,8 +60,6 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
 _GRACE_S: Final = 1.0
-_RECORD_OVERHEAD_BYTES: Final = 10_000
-"""Estimated bytes of a group's record beyond the members' metadata and assignments."""
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
 HAND_BACK_S: Final = 45.0
@@ -270,7 +269,7 @@ class LeaderService:
         self._owned = state.owner is not None
         limits = settings.leader_settings(self.url)
         if (most_bytes := group_record_bytes(self._logs_config)) is not None:
-            limits = replace(limits, max_group_bytes=most_bytes - _RECORD_OVERHEAD_BYTES)
+            limits = replace(limits, max_group_bytes=usable_bytes(most_bytes))
         machine = LeaderMachine(limits)
         membership = Membership(
             GroupConfig(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from cooperator.leader import absences
+from cooperator.leader.group_record import GroupRecord
 from cooperator.leader.observability.causes import Causes
 from cooperator.leader.observability.history import History
 from cooperator.leader.regroup import Regroup
@@ -27,8 +28,7 @@ class LeaderSettings:
     * ``coalesce_ms``: changes within this time share a round.
     * ``owns_config``: connectors that are not desired are deleted.
     * ``group_id``, ``config_topic``: named in refusals.
-    * ``max_group_bytes``: the broker stores a group, with metadata and assignments of all members, in one
-      record, which must fit into ``message.max.bytes``.
+    * ``max_group_bytes``: the room for members in a group's record, until the broker's limit has been read.
     * ``stock_pool``: see ``ownership.is_of_pool``.
     * ``assignors``: those that a policy may choose, by name.
     """
@@ -93,6 +93,11 @@ class LeaderState:
     * ``trouble``: the last failure of a round or a log.
     * ``unwritten``: why a write is due that has failed; empty: none is.
     * ``refused``: by connector, what the broker takes no record of.
+    * ``record``: the group's record in the last round, before its assignments; ``max_group_bytes``: how large
+      it may be. ``limit_read_ms``: when the broker's limit was last read in this tenure;
+      ``limit_in_doubt``: a round or an instruction has failed since then.
+    * ``refused_tasks``: tasks that are not assigned, as they do not fit into the record; ``refusal``: the
+      same as a text for users, or that not even the members' reports fit; empty: everything fits.
     * ``adopts``: the group was adopted, so members that the host does not expect are legitimate.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
@@ -127,6 +132,11 @@ class LeaderState:
     trouble: str = ""
     unwritten: str = ""
     refused: dict[str, Refused] = field(default_factory=dict)
+    record: GroupRecord = field(default_factory=GroupRecord)
+    max_group_bytes: int = 1_000_000
+    limit_read_ms: int | None = None
+    limit_in_doubt: bool = False
+    refused_tasks: tuple[TaskId, ...] = ()
     refusal: str = ""
     topic_refusal: str = ""
     hung: tuple[Hung, ...] = ()

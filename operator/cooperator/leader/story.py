@@ -101,8 +101,6 @@ def description_of(instruction: ev.Instruction) -> str:
             return f"save the policy {policy.name.value}"
         case ev.Answer(generation, assignments, written):
             return f"answer {generation}: {len(assignments)} members, {len(written)} are assigned something"
-        case ev.RefuseRound(generation, reason):
-            return f"refuse {generation}: {reason}"
         case ev.WriteConfig(records, why):
             return f"write {len(records)} config records: {why}"
         case ev.MakeSessionKey():
@@ -114,6 +112,8 @@ def description_of(instruction: ev.Instruction) -> str:
         case ev.ReadStatuses(incarnations, leftovers):
             what = [*(f"{identity} ({of})" for identity, of in sorted(incarnations))]
             return f"read the statuses of {_named(what)}" if what else "find leftovers" if leftovers else ""
+        case ev.ReadGroupLimit():
+            return "read the broker's limit of a group's record"
         case ev.ForgetStatuses(items):
             return f"forget the statuses of {_named(map(str, items))}"
         case ev.Reply(request, code):

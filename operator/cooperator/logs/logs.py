@@ -46,11 +46,16 @@ class Logs:
 
     def __init__(self, transport: Transport, config: LogsConfig) -> None:
         topics = config.topic_names
+        self._transport = transport
         self.config = ConfigLog(transport, topics.config)
         self.status = StatusLog(transport, topics.status)
         self.leader = LeaderLog(transport, topics.leader)
         transactional_id = config.transactional_id or f"{config.group_id}-leader"
         self.writer = LeadWriter(transport, topics, transactional_id, config.write_timeout_ms, config.gate)
+
+    def group_record_bytes(self, timeout_ms: int) -> int | None:
+        """Return how large the record of a group may be at the broker; None where that cannot be read."""
+        return self._transport.group_record_bytes(timeout_ms)
 
     def close(self) -> None:
         """Write pending statuses, as far as a few seconds allow, and stop everything."""

@@ -24,6 +24,7 @@ class MemoryBroker:
         self._topics: dict[str, list[tuple[int, Record]]] = {}
         self._ends: dict[str, int] = {}
         self._writers: dict[str, int] = {}
+        self.group_record_bytes: int | None = None
 
     def stop(self) -> None:
         """Become unreachable."""
@@ -112,6 +113,9 @@ class MemoryTransport:
         self, topic: str, partitions: int | None, replication_factor: int, timeout_ms: int
     ) -> None:
         self._broker.create(topic)
+
+    def group_record_bytes(self, timeout_ms: int) -> int | None:
+        return self._broker.group_record_bytes
 
     def topic_reader(self, topic: str, follower: Follower) -> "MemoryTopicReader":
         return MemoryTopicReader(self._broker, topic, follower, self._outages)

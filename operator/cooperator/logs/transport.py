@@ -84,6 +84,9 @@ class Transport(Protocol):
         -1 for the broker's default. Raises TopicMisconfigured, LogUnavailable.
         """
 
+    def group_record_bytes(self, timeout_ms: int) -> int | None:
+        """Return how large the record of a group may be; None where that cannot be read."""
+
     def topic_reader(self, topic: str, follower: Follower) -> TopicReader: ...
 
     def topic_writer(self, topic: str) -> TopicWriter: ...

@@ -88,5 +88,9 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
     @property
+    def is_empty(self) -> bool:
+        return all(assignment.is_empty for assignment in self.assignments.values())
+
+    @property
     def revoking(self) -> bool:
         return any(assignment.revoked for assignment in self.assignments.values())

@@ -36,7 +36,7 @@ from cooperator.group import DescribedGroup, DescribedMember, GroupState
 from tests.simulation.broker import invariants
 from tests.simulation.broker import messages as say
 from tests.simulation.broker.group import Choose, Group, Member, Parked
-from tests.simulation.broker.record import CLIENT_HOST, record_of
+from tests.simulation.broker.record import CLIENT_HOST, Record, record_of
 from tests.simulation.broker.rounds import SYNC as SYNC_TIMER
 from tests.simulation.broker.rounds import Rounds
 from tests.simulation.broker.settings import BrokerSettings
@@ -57,6 +57,19 @@ class GroupCoordinator:
         numbers = count(1)
         # As long as Kafka's, which end in a UUID.
         self._new_member_id = new_member_id or (lambda prefix: f"{prefix}-{next(numbers):036d}")
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return self._rounds.settings
+
+    def take_too_large(self) -> list[Record]:
+        """The records that were not stored since the last call."""
+        found, self._rounds.too_large = self._rounds.too_large, []
+        return found
+
+    def limit_records(self, max_record_bytes: int) -> None:
+        """Change ``max.message.bytes`` of ``__consumer_offsets``, which takes effect at once."""
+        self._rounds.settings = replace(self._rounds.settings, max_record_bytes=max_record_bytes)
 
     @property
     def group(self) -> Group | None:

@@ -24,6 +24,8 @@ class Rounds:
 
     def __init__(self, settings: BrokerSettings, choose: Choose) -> None:
         self.settings = settings
+        self.too_large: list[Record] = []
+        """The records that were not stored, for inspection."""
         self.now_ms = 0
         self.group: Group | None = None
         self.stored: Record | None = None
@@ -226,6 +228,7 @@ class Rounds:
     def store(self, record: Record) -> bool:
         """Return False if the record is larger than the broker accepts; the old one stays."""
         if record.size_bytes > self.settings.max_record_bytes:
+            self.too_large.append(record)
             return False
         self.stored = record
         return True

@@ -3,6 +3,7 @@
 from tests.simulation.promises.base import Broken, Promise
 from tests.simulation.promises.consistent import Consistent
 from tests.simulation.promises.durable import MemoryBeforeAssignments
+from tests.simulation.promises.fits import EveryRoundFits
 from tests.simulation.promises.forgotten import NothingForgotten
 from tests.simulation.promises.moves import LeastMoves
 from tests.simulation.promises.once import NoTaskRunsTwice
@@ -18,6 +19,7 @@ ALL: tuple[type[Promise], ...] = (
     NothingIsTakenForTheCold,
     LeastMoves,
     HangingStopsEnd,
+    EveryRoundFits,
     Consistent,
 )
 

@@ -60,7 +60,7 @@ class KafkaTransport:
                 raise self._unavailable(topic, error, shared.refused()) from error
 
     def group_record_bytes(self, timeout_ms: int) -> int | None:
-        """Return how large the record of a group may be; None where it cannot be told."""
+        """Return how large the record of a group may be; None where that cannot be read."""
         with self._clients.sharing() as shared:
             try:
                 return topic_record_bytes(shared.admin(), _GROUPS, timeout_ms / 1000)
