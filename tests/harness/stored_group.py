@@ -1,4 +1,4 @@
-"""A group as a broker stores it: what members write when they join, and the size of the whole record.
+"""A group as a broker stores it: the metadata of its members, and the size of the whole record.
 
 The size is that of the simulated broker's record, which is compared with a real broker's
 (``tests/simulation/test_broker_is_true.py``).
@@ -14,7 +14,7 @@ LEADER_URL = "http://leader/"
 
 
 def metadata_of(member: Member, protocol: Protocol = Protocol.SESSIONED, offset: int = 7) -> bytes:
-    """What ``member`` writes when it joins."""
+    """The metadata with which ``member`` joins."""
     allocation = None
     if member.owned or member.applied is not None:
         leader = "" if member.is_agent else "leader-1"

@@ -1,4 +1,4 @@
-"""A real broker with a small limit of a group's record: what is new waits, everything else goes on."""
+"""A real broker with a small limit of a group's record: new tasks wait, everything else goes on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,7 +79,7 @@ def test_new_connectors_wait_deaths_are_processed_and_a_raised_limit_is_noticed(
         assert planned(leader)[0] == "False"
         assert "tasks of new-" in planned(leader)[2]
         assert f"of {LIMIT_BYTES:,}" in planned(leader)[2]
-        assert all(group.starts()[key] == count for key, count in starts.items()), "what ran runs on"
+        assert all(group.starts()[key] == count for key, count in starts.items()), "tasks that ran run on"
         running = running_at(leader, "lake-1")
 
         members[1].kill()

@@ -10,8 +10,8 @@ large is handed out in several rounds: in each, as much as fits, in this order.
 4. New tasks.
 
 Tasks that run are never revoked for size. New tasks leave a part of the record free (``NEW_KEEP_FREE``), and
-the room that tasks will need which wait for their member, and members that are expected: what runs must have
-room to move, to return, and to be joined by members. New tasks for which there will be no room are refused.
+the room of tasks that wait for their member and of expected members. So running tasks have room to move and to
+return, and members to join. New tasks for which there will be no room are refused.
 
 A task that is cut from a plan stays owed to its member, or keeps its reason, in the memory. So the next plan
 has it again. The leader asks for another round if something fits then (``between_rounds``).
@@ -41,7 +41,7 @@ OLD_KEEP_FREE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What of a plan fits, with the memory that goes with it.
+    """The part of a plan that fits, with the memory that goes with it.
 
     * ``refused``: tasks that no later round has room for, as things are.
     * ``postponed``: whether something was cut that a later round may have room for.
@@ -90,7 +90,7 @@ def _coming_bytes(view: View, record: GroupRecord) -> int:
 
 
 class _Lists:
-    """What is listed of one member.
+    """The connectors in one member's lists.
 
     ``stays``: per connector, the number of items that it owns and has not been told to stop. ``owned``,
     ``assigned``, ``revoked``: the connectors that have an entry in a list.
@@ -107,7 +107,7 @@ class _Lists:
 
     def spread(self, task: TaskId) -> int:
         """Let ``task`` go. Returns the bytes by which reports grow when it is reported by another member:
-        what stays here needs the connector's entry still."""
+        tasks that stay here need the connector's entry still."""
         self.stays[task.connector] -= 1
         return entry_bytes(task.connector) if self.stays[task.connector] else 0
 
@@ -294,7 +294,7 @@ class _Fitting:
             for member_id, assignment in self._plan.assignments.items()
         }
         left = [*assignments.values()]
-        # What a departing member goes on running waits for it only once it is told to stop.
+        # Tasks of a departing member wait for it only once it is told to stop them.
         running = frozenset[TaskId]().union(*kept.values())
         return replace(
             self._plan,

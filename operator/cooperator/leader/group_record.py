@@ -72,7 +72,7 @@ def _ids_bytes(member_id: str) -> int:
 
 
 def usable_bytes(record_bytes: int) -> int:
-    """What is left for the members in a record of ``record_bytes``, the broker's limit."""
+    """The room for the members in a record of ``record_bytes``, the broker's limit."""
     return record_bytes - OVERHEAD_BYTES
 
 

@@ -28,7 +28,7 @@ from cooperator.planner.plan import Plan
 from cooperator.wire import AgentAssignment, Protocol
 
 REFUSED_PAUSE_MS = 30_000
-"""How long a leader waits before it looks again for what keeps it from planning or assigning."""
+"""The leader looks so often whether its reason for planning or assigning nothing is gone."""
 
 
 class Rounds:
