@@ -10,8 +10,8 @@ large is handed out in several rounds: in each, as much as fits, in this order.
 4. New tasks.
 
 Tasks that run are never revoked for size. New tasks leave a part of the record free (``NEW_KEEP_FREE``), and
-the room of tasks that wait for their member and of expected members. So running tasks have room to move and to
-return, and members to join. New tasks for which there will be no room are refused.
+the room of tasks that wait for their member and of expected members. So running tasks have room to move and
+to return, and members to join. New tasks for which there will be no room are refused.
 
 A task that is cut from a plan stays owed to its member, or keeps its reason, in the memory. So the next plan
 has it again. The leader asks for another round if something fits then (``between_rounds``).
