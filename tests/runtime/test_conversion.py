@@ -54,7 +54,7 @@ SINKS = {
     "kafka": Sink(
         kafka_to_kafka.KafkaToKafkaOptions,
         {"topic": "out"},
-        lambda o, c: Conversion(o, c, as_records, kafka_to_kafka._COLUMNS),
+        lambda o, c: Conversion(o, c, as_records, kafka_to_kafka.COLUMNS),
         gives_columns=False,
     ),
     "postgres": Sink(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cooperator.connectors.decoding import Decoder, DecodingOptions, read_envelope
 from cooperator.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
+from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
 from cooperator.connectors.registry import AvroReader, AvroWriter, Undecodable
 from tests.runtime.registry import Registry
@@ -204,7 +205,7 @@ RECORDS = st.binary() | (ENVELOPES | JSON).map(lambda one: json.dumps(one).encod
 @example([b"[" * 200_000])
 def test_any_record_is_decoded_or_reported_as_undecodable(values: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        tables, bad = Decoder(options(), Path(scratch, "types")).tables(table(*values))
+        tables, bad = Decoder(options(), FileMemory(Path(scratch, "types"))).tables(table(*values))
     decoded = [number for numbers, _ in tables for number in numbers]
     assert sorted(decoded + [one.row for one in bad]) == list(range(len(values)))
     assert all(one.num_rows == len(numbers) for numbers, one in tables)
@@ -216,7 +217,8 @@ def test_a_value_that_does_not_fit_its_type_is_undecodable_and_its_neighbours_ar
     def int8(payload: int) -> bytes:
         return json.dumps({"schema": {"type": "int8"}, "payload": payload}).encode()
 
-    tables, bad = Decoder(options(), tmp_path / "types").tables(table(int8(1), int8(300), None, int8(2)))
+    decoder = Decoder(options(), FileMemory(tmp_path / "types"))
+    tables, bad = decoder.tables(table(int8(1), int8(300), None, int8(2)))
     assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
         ([0, 2, 3], [1, None, 2])
     ]
@@ -279,7 +281,8 @@ def written(kind: pa.DataType, value: Any) -> bytes:
 
 def test_rows_are_grouped_by_their_types_in_order_and_a_null_takes_any(tmp_path: Path) -> None:
     a, b = written(pa.int32(), 1), written(pa.string(), "x")
-    tables, bad = Decoder(options(), tmp_path / "types").tables(table(None, a, None, b, b"?", b, None, a))
+    decoder = Decoder(options(), FileMemory(tmp_path / "types"))
+    tables, bad = decoder.tables(table(None, a, None, b, b"?", b, None, a))
     assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
         ([0, 1, 2], [None, 1, None]),
         ([3, 5, 6], ["x", "x", None]),
@@ -293,8 +296,8 @@ def test_a_batch_of_nulls_has_the_type_that_the_unit_saw_last_also_in_its_next_i
     tmp_path: Path,
 ) -> None:
     memory = tmp_path / "types"
-    Decoder(options(), memory).tables(table(written(pa.int32(), 1), None))
-    [(_, found)], _ = Decoder(options(), memory).tables(table(None, None))
+    Decoder(options(), FileMemory(memory)).tables(table(written(pa.int32(), 1), None))
+    [(_, found)], _ = Decoder(options(), FileMemory(memory)).tables(table(None, None))
     assert found.schema.field("value").type == pa.int32()
 
 

@@ -139,7 +139,12 @@ def of_librdkafka(options: KafkaOptions) -> dict[str, Any]:
 
 
 def of_spark(options: KafkaOptions) -> dict[str, str]:
-    """Returns the options of Spark's Kafka source and sink.
+    """Returns the options of Spark's Kafka source and sink."""
+    return {f"kafka.{name}": value for name, value in of_java(options).items()}
+
+
+def of_java(options: KafkaOptions) -> dict[str, str]:
+    """Returns the properties of Java's clients.
 
     The contents of certificate files are inlined, so that executors on other machines have them.
     """
@@ -159,7 +164,7 @@ def of_spark(options: KafkaOptions) -> dict[str, str]:
             found["ssl.endpoint.identification.algorithm"] = (
                 "" if options.ssl_identification == "none" else options.ssl_identification
             )
-    return {f"kafka.{name}": value for name, value in found.items()}
+    return found
 
 
 def _stores(options: KafkaOptions) -> Mapping[str, str]:

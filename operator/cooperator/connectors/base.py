@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol
 
 from cooperator.connectors.fence import Fence
 from cooperator.connectors.grouping import regroup
-from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.offsets.sources import ConnectorOffsets, SourceOffsets
 from cooperator.connectors.options import O, Options
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.places import Place
@@ -149,7 +149,7 @@ class Connector(ABC, Generic[O]):
         """
         return ()
 
-    def offsets(self) -> SourceOffsets[O] | None:
+    def offsets(self) -> SourceOffsets[O] | ConnectorOffsets[O] | None:
         """Returns how the offsets of this class's sources are listed and changed; None: they cannot be."""
         return None
 

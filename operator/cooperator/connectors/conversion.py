@@ -22,6 +22,7 @@ from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.failing_rows import Failed, frame_of, sift
 from cooperator.connectors.kafka_sink import unit_writer
 from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partition, reads
+from cooperator.connectors.memory import FileMemory, Memory
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
@@ -74,7 +75,8 @@ class Conversion:
     """The conversion of one unit's records.
 
     ``finish`` is applied to the rows that the SELECT returns, or to the records where there is no SELECT.
-    ``columns`` are those of the view ``input``, besides ``key`` and ``value``.
+    ``columns`` are those of the view ``input``, besides ``key`` and ``value``. ``memory`` is what converters
+    remember; without it that is in the unit's checkpoint.
     """
 
     def __init__(
@@ -83,12 +85,14 @@ class Conversion:
         context: UnitContext,
         finish: "Callable[[DataFrame], DataFrame]",
         columns: Sequence[str] = _COORDINATES,
+        memory: Memory | None = None,
     ) -> None:
         self._options = options
         self._context = context
         self._finish = finish
         self._columns = columns
-        self._decoder = Decoder(options, context.checkpoint / "types.arrow") if options.by_record else None
+        memory = memory or FileMemory(context.checkpoint / "types.arrow")
+        self._decoder = Decoder(options, memory) if options.by_record else None
 
     @property
     def by_batch(self) -> bool:
@@ -109,6 +113,10 @@ class Conversion:
         converted = self._converted(records)
         return records if self.by_batch else converted
 
+    def relation(self, records: "DataFrame") -> "DataFrame":
+        """Returns converted records, if no batch has to be converted singly."""
+        return self._converted(records)
+
     def types(self, stream: "DataFrame") -> tuple[tuple[str, str], ...] | None:
         """Returns the columns of ``stream``'s result, with their types; None: the records define them."""
         if self._options.by_record:
@@ -120,7 +128,10 @@ class Conversion:
 
         Raises ``ConversionFailed`` when no record may be left out.
         """
-        raw = batch.toArrow()
+        return self.table(batch.toArrow(), batch.sparkSession)
+
+    def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
+        """Does the same for the records of a batch as a table."""
         everything = [(list(range(raw.num_rows)), raw)]
         tables, undecoded = self._decoder.tables(raw) if self._decoder else (everything, [])
         found = [self._letter(raw, *one) for one in undecoded]
@@ -128,7 +139,7 @@ class Conversion:
             self._refuse(found[0])
         parts = []
         for numbers, table in tables:
-            converted, failed = self._part(table, batch.sparkSession)
+            converted, failed = self._part(table, session)
             parts += converted
             stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
             found += [self._letter(raw, numbers[row], stage, error) for row, error in failed]

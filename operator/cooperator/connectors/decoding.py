@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Se
 from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
+from cooperator.connectors.memory import Memory
 from cooperator.connectors.options import option, refuse
-from cooperator.connectors.places import Place, put
 from cooperator.connectors.registry import AvroReader, RegistryOptions, Undecodable, registry_client
 from cooperator.connectors.sql_rules import parse_bounded
 
@@ -98,9 +98,9 @@ class Undecoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes the batches of one unit. ``memory`` is a file that keeps the types that were seen last."""
+    """Decodes the batches of one unit. ``memory`` keeps the types that were seen last."""
 
-    def __init__(self, options: DecodingOptions, memory: Place) -> None:
+    def __init__(self, options: DecodingOptions, memory: Memory) -> None:
         import pyarrow as pa
 
         self._decode: dict[str, Decode] = {}
@@ -114,10 +114,11 @@ class Decoder:
             elif converter == "json-schema":
                 self._decode[name] = read_envelope
         self._memory = memory
-        try:
-            self._last = pa.ipc.read_schema(pa.BufferReader(memory.read_bytes()))
-        except FileNotFoundError:
+        known = memory.read()
+        if known is None:
             self._last = pa.schema([(name, pa.null()) for name in self._decode])
+        else:
+            self._last = pa.ipc.read_schema(pa.BufferReader(known))
 
     def tables(self, rows: "pa.Table") -> "tuple[list[tuple[list[int], pa.Table]], list[Undecoded]]":
         """Returns the decoded rows in order, and the rows that could not be decoded.
@@ -175,7 +176,7 @@ class Decoder:
     def _remember(self, schema: "pa.Schema") -> None:
         if schema != self._last:
             self._last = schema
-            put(self._memory, schema.serialize().to_pybytes())
+            self._memory.write(schema.serialize().to_pybytes())
 
 
 class _Group:

@@ -38,7 +38,7 @@ class KafkaOffsets(SourceOffsets[K]):
         if text is None:
             return []
         return [
-            _entry(topic, int(partition), offset)
+            entry_of(topic, int(partition), offset)
             for topic, partitions in json.loads(text).items()
             for partition, offset in partitions.items()
         ]
@@ -55,9 +55,8 @@ class KafkaOffsets(SourceOffsets[K]):
 
     def at(self, options: K, place: UnitPlace, where: Where) -> list[Entry]:
         topic, _, partition = place.unit.rpartition("-")
-        if not reads(options, topic) or not _exists(options, topic, int(partition)):
-            return self.current(options, place)
-        return [_entry(topic, int(partition), _end(options, topic, int(partition), where))]
+        end = ends_at(options, topic, int(partition), where)
+        return self.current(options, place) if end is None else [entry_of(topic, int(partition), end)]
 
     def check(self, options: K, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -105,7 +104,14 @@ def _initial(place: UnitPlace) -> str | None:
     return text.partition("\n")[2]
 
 
-def _entry(topic: str, partition: int, offset: int) -> Entry:
+def ends_at(options: KafkaSourceOptions, topic: str, partition: int, where: Where) -> int | None:
+    """Returns the offset of an end of a partition; None if the connector does not read it, or it is gone."""
+    if not reads(options, topic) or not _exists(options, topic, partition):
+        return None
+    return _end(options, topic, partition, where)
+
+
+def entry_of(topic: str, partition: int, offset: int) -> Entry:
     return Entry({"kafka_topic": topic, "kafka_partition": partition}, {"kafka_offset": offset})
 
 

@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pydantic import ValidationInfo, model_validator
 
-from cooperator.connectors.access import KafkaOptions, of_spark
+from cooperator.connectors.access import KafkaOptions, of_java, of_spark
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.options import TopicNames, is_running, option, refuse
 from cooperator.connectors.patterns import check_pattern, matches
@@ -109,11 +109,11 @@ def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
     """
     topics = {unit: unit.rpartition("-") for unit in ends}
     asked = {unit: TopicPartition(topic, int(number)) for unit, (topic, _, number) in topics.items()}
-    latest = _offsets(options, list(asked.values()), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    latest = offsets_of(options, list(asked.values()), OffsetSpec.latest())  # type: ignore[no-untyped-call]
     fresh = [unit for unit, end in ends.items() if not end]
     if options.starting_offsets == "earliest":
         spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        first = _offsets(options, [asked[unit] for unit in fresh], spec)
+        first = offsets_of(options, [asked[unit] for unit in fresh], spec)
     else:
         first = latest
     here = {unit: first[asked[unit]] for unit in fresh}
@@ -123,9 +123,19 @@ def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
     return sum(max(0, latest[asked[unit]] - offset) for unit, offset in here.items())
 
 
-def _offsets(
+def consumer_settings(options: KafkaSourceOptions) -> dict[str, str]:
+    """Returns the properties of Java's consumers."""
+    return {
+        **of_java(options),
+        "isolation.level": options.isolation_level,
+        "fetch.max.wait.ms": str(options.fetch_max_wait_ms),
+    }
+
+
+def offsets_of(
     options: KafkaSourceOptions, partitions: list[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
+    """Returns the offset that ``spec`` means in each partition. Raises ``KafkaUnavailable``."""
     if not partitions:
         return {}
     level = IsolationLevel[options.isolation_level.upper()]

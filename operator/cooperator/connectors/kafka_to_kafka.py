@@ -17,7 +17,7 @@ from cooperator.connectors.dead_letters import LETTER_BYTES, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
 from cooperator.connectors.exactly_once import Record, Row
 from cooperator.connectors.kafka_offsets import KafkaOffsets
-from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
+from cooperator.connectors.kafka_sink import DELIVERED, deliver, is_delivered
 from cooperator.connectors.kafka_source import (
     partition_lag,
     partition_units,
@@ -27,6 +27,7 @@ from cooperator.connectors.kafka_source import (
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
+from cooperator.connectors.position_offsets import KafkaCopyOptions
 from cooperator.connectors.records import as_records
 from cooperator.connectors.spark import SparkConnector, local_rows
 from cooperator.connectors.topics import client_config, ensure_topic, grow_topic, reaching
@@ -35,14 +36,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_SOURCE = "{topic}"
-_COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
+SOURCE = "{topic}"
+COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
 _LOOP = "would be read by this connector again"
 _LOOP_REMEDY = "name a topic that topics and topics.regex do not match"
 
 
 def _pattern(value: str) -> str:
-    if not is_topic_name(value.replace(_SOURCE, "t")):
+    if not is_topic_name(value.replace(SOURCE, "t")):
         raise refuse(
             "is not a valid topic name",
             "use letters, digits, dots, underscores and dashes, and {topic} for the source topic's name",
@@ -50,7 +51,7 @@ def _pattern(value: str) -> str:
     return value
 
 
-class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
+class KafkaToKafkaOptions(ConversionOptions, KafkaCopyOptions):
     topic: Annotated[str, AfterValidator(_pattern)] = option(
         "topic",
         expected="the topic to write to; {topic} stands for the source topic's name, as in copy.{topic}",
@@ -80,13 +81,13 @@ class KafkaToKafkaOptions(ConversionOptions, KafkaSinkOptions):
 
     @model_validator(mode="after")
     def _no_loop(self) -> Self:
-        if _SOURCE not in self.topic and reads(self, self.topic):
+        if SOURCE not in self.topic and reads(self, self.topic):
             raise refuse(_LOOP, _LOOP_REMEDY, "topic")
         return self
 
     def target(self, source: str) -> str:
         """Returns the topic that records of ``source`` go to."""
-        return self.topic.replace(_SOURCE, source)
+        return self.topic.replace(SOURCE, source)
 
 
 class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
@@ -102,32 +103,17 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
         return partition_lag(options, ends)
 
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
-        found = source_partitions(options, say)
-        wanted: dict[str, int] = {}
-        for topic, count in found.items():
-            target = options.target(topic)
-            if reads(options, target) or not is_topic_name(target):
-                problem = _LOOP if reads(options, target) else "is not a valid topic name"
-                raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
-            wanted[target] = max(count, wanted.get(target, 0))
-        client = client_config(options)
-        with reaching(options):
-            for target, count in wanted.items():
-                ensure_topic(client, target, options.partitions or count, options.replication)
-                if options.keep_partition == "keep":
-                    grow_topic(client, target, count)
-        ensure_letters(options)
-        return partition_units(found)
+        return copied_units(options, say)
 
     def reader(
         self, spark: "SparkSession", options: KafkaToKafkaOptions, context: UnitContext
     ) -> "DataFrame":
-        return Conversion(options, context, as_records, _COLUMNS).stream(spark)
+        return Conversion(options, context, as_records, COLUMNS).stream(spark)
 
     def writer(
         self, stream: "DataFrame", options: KafkaToKafkaOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        conversion = Conversion(options, context, as_records, _COLUMNS)
+        conversion = Conversion(options, context, as_records, COLUMNS)
 
         def by_batch(batch: "DataFrame") -> list[Row]:
             parts, left_out = conversion.batch(batch)
@@ -146,6 +132,26 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
         rows = by_batch if conversion.by_batch else as_it_is
         target = options.target(context.unit.rpartition("-")[0])
         return deliver(stream, options, context, target, rows, LETTER_BYTES if options.dead_letters else 0)
+
+
+def copied_units(options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
+    """Returns the source's partitions, and creates or grows their targets."""
+    found = source_partitions(options, say)
+    wanted: dict[str, int] = {}
+    for topic, count in found.items():
+        target = options.target(topic)
+        if reads(options, target) or not is_topic_name(target):
+            problem = _LOOP if reads(options, target) else "is not a valid topic name"
+            raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
+        wanted[target] = max(count, wanted.get(target, 0))
+    client = client_config(options)
+    with reaching(options):
+        for target, count in wanted.items():
+            ensure_topic(client, target, options.partitions or count, options.replication)
+            if options.keep_partition == "keep":
+                grow_topic(client, target, count)
+    ensure_letters(options)
+    return partition_units(found)
 
 
 def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions) -> Iterator[Row]:

@@ -11,7 +11,13 @@ from typing import Any
 from cooperator.connectors import find
 from cooperator.connectors.bounds import allowed_options
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
-from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where
+from cooperator.connectors.offsets.sources import (
+    About,
+    ConnectorOffsets,
+    SourceOffsets,
+    UnitPlace,
+    Where,
+)
 from cooperator.connectors.offsets.unit_log import unfence
 from cooperator.connectors.options import Options
 from cooperator.connectors.places import Place, directories, remove_tree
@@ -40,12 +46,16 @@ class Subject:
 def listed(subject: Subject) -> list[Entry]:
     """Returns the positions of all units that have one."""
     options, source = _opened(subject)
+    if isinstance(source, ConnectorOffsets):
+        return source.listed(options, _about(subject))
     return [entry for place in _places(subject) for entry in source.current(options, place)]
 
 
 def alter(subject: Subject, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
     """Moves the given partitions; an offset of None forgets one. Returns the changes, also for a dry run."""
     options, source = _opened(subject)
+    if isinstance(source, ConnectorOffsets):
+        return source.alter(options, _about(subject), wanted, dry_run=dry_run)
     units: dict[str, list[Entry]] = {}
     for entry in wanted:
         units.setdefault(source.unit_of(options, entry.partition), []).append(entry)
@@ -67,6 +77,11 @@ def reset(subject: Subject, where: Where | None = None, *, dry_run: bool) -> lis
     """
     options, source = _opened(subject)
     places = list(_places(subject))
+    if isinstance(source, ConnectorOffsets):
+        gone = source.reset(options, _about(subject), where, dry_run=dry_run)
+        if where is None and not dry_run:
+            _remove_checkpoints(subject, places)
+        return gone
     if where is not None:
         plan = [(p, source.current(options, p), source.at(options, p, where)) for p in places]
         return _carry_out(source, options, plan, dry_run)
@@ -76,10 +91,29 @@ def reset(subject: Subject, where: Where | None = None, *, dry_run: bool) -> lis
     if not dry_run:
         for place in places:
             unfence(place.checkpoint)
-        for place in places:
-            remove_tree(place.checkpoint)
-        layout_file(subject.checkpoints, subject.name).unlink(missing_ok=True)
+        _remove_checkpoints(subject, places)
     return gone
+
+
+def migrate(subject: Subject, *, dry_run: bool) -> list[Change]:
+    """Takes over positions from checkpoints of earlier releases; returns them, also for a dry run."""
+    options, source = _opened(subject)
+    if not isinstance(source, ConnectorOffsets):
+        raise OffsetsError(
+            f"{subject.name}: connectors of class {subject.class_name} keep their positions in checkpoints, "
+            "so that there is nothing to migrate"
+        )
+    return source.migrate(options, _about(subject), dry_run=dry_run)
+
+
+def _remove_checkpoints(subject: Subject, places: Iterable[UnitPlace]) -> None:
+    for place in places:
+        remove_tree(place.checkpoint)
+    layout_file(subject.checkpoints, subject.name).unlink(missing_ok=True)
+
+
+def _about(subject: Subject) -> About:
+    return About(subject.group_id, subject.name, subject.checkpoints, tuple(_places(subject)))
 
 
 def _carry_out(
@@ -100,7 +134,7 @@ def _carry_out(
     return found
 
 
-def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any]]:
+def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any] | ConnectorOffsets[Any]]:
     """Returns the connector's options and source.
 
     Raises ``OptionError`` when it cannot run, or when the checkpoints are another group's.

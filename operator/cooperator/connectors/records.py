@@ -20,8 +20,12 @@ _CASTS = {"key": "binary", "value": "binary", "headers": _HEADERS, "partition": 
 _IGNORED = {"topic", "offset", "path", "line"}
 
 
-def as_records(rows: "DataFrame", columns: Sequence[str] = tuple(_TYPES)) -> "DataFrame":
+def as_records(
+    rows: "DataFrame", columns: Sequence[str] = tuple(_TYPES), more: "Sequence[Column]" = ()
+) -> "DataFrame":
     """Returns ``columns`` in that order, with ``timestamp`` as milliseconds; missing columns are null.
+
+    ``more`` are computed from the rows and follow.
 
     Raises ``OptionError``, which names ``transform.sql``, when the rows cannot be records.
     """
@@ -48,4 +52,4 @@ def as_records(rows: "DataFrame", columns: Sequence[str] = tuple(_TYPES)) -> "Da
             return F.unix_millis(found.cast("timestamp")).alias(name)
         return found.cast(_CASTS[name]).alias(name)
 
-    return rows.select([column(name) for name in columns])
+    return rows.select([*(column(name) for name in columns), *more])

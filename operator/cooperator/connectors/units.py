@@ -60,6 +60,34 @@ class Layout:
             remedy = f"give the Worker of {owner} another spec.checkpointLocation, or rename the Connector"
             raise OptionError([Problem("spec.checkpointLocation", str(checkpoints), problem, remedy)])
 
+    def check_fixed(self, fixed: Mapping[str, str]) -> None:
+        """Raises ``OptionError`` when one of these options has another value here."""
+        remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"
+        changed = [
+            Problem(
+                name, value, f"is fixed: it was {self.fixed[name]!r} when the connector was created", remedy
+            )
+            for name, value in fixed.items()
+            if self.fixed.get(name, value) != value
+        ]
+        if changed:
+            raise OptionError(changed)
+
+    def encode(self) -> bytes:
+        content = {
+            "group_id": self.owner.group_id,
+            "cluster_id": self.owner.cluster_id,
+            "fixed": dict(self.fixed),
+            "first": sorted(self.first),
+        }
+        return json.dumps(content).encode()
+
+    @classmethod
+    def decode(cls, text: bytes) -> "Layout":
+        content = json.loads(text)
+        owner = Owner(content.get("group_id", ""), content.get("cluster_id", ""))
+        return cls(dict(content["fixed"]), frozenset(content["first"]), owner)
+
 
 def directory(checkpoints: Place, connector: str) -> Place:
     """Returns the place of the connector's checkpoints and layout; raises ``ValueError`` for a bad name."""
@@ -127,11 +155,9 @@ def fixed_changes(
 def read_layout(checkpoints: Place, connector: str) -> Layout | None:
     """Returns the connector's layout; None when it has none yet."""
     try:
-        content = json.loads(layout_file(checkpoints, connector).read_text())
+        return Layout.decode(layout_file(checkpoints, connector).read_bytes())
     except FileNotFoundError:
         return None
-    owner = Owner(content.get("group_id", ""), content.get("cluster_id", ""))
-    return Layout(dict(content["fixed"]), frozenset(content["first"]), owner)
 
 
 def settle_layout(
@@ -144,26 +170,11 @@ def settle_layout(
     layout = read_layout(checkpoints, connector)
     if layout is None:
         layout = Layout(fixed, frozenset(units), owner)
-        content = {
-            "group_id": owner.group_id,
-            "cluster_id": owner.cluster_id,
-            "fixed": dict(fixed),
-            "first": sorted(units),
-        }
-        if not create(layout_file(checkpoints, connector), json.dumps(content).encode()):
+        if not create(layout_file(checkpoints, connector), layout.encode()):
             # Another group, or another instance of this connector, was first. None: it was reset since.
             layout = read_layout(checkpoints, connector) or layout
     layout.check_owner(checkpoints, connector, owner)
-    remedy = "change it back, or stop the connector and reset its offsets (it then starts over)"
-    changed = [
-        Problem(
-            name, value, f"is fixed: it was {layout.fixed[name]!r} when the connector was created", remedy
-        )
-        for name, value in fixed.items()
-        if layout.fixed.get(name, value) != value
-    ]
-    if changed:
-        raise OptionError(changed)
+    layout.check_fixed(fixed)
     return layout
 
 

@@ -5,17 +5,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
 from cooperator.connectors.bounds import allowed_options, not_of_group
 from cooperator.connectors.offsets.unit_log import last_end
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.places import Place
-from cooperator.connectors.references import Resolver
+from cooperator.connectors.references import Resolved, Resolver
 from cooperator.connectors.server import Server
+from cooperator.connectors.tasks import InstanceContext, TaskConnector, TaskContext
 from cooperator.connectors.topics import GroupCluster
 from cooperator.connectors.units import (
+    Layout,
     Owner,
     checkpoint,
     fixed_values,
@@ -76,6 +78,9 @@ def run_task(work: Work, run: Run) -> None:
     if not options.task_units:
         remedy = "remove it; the connector's instance writes it"
         raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
+    if isinstance(work.connector, TaskConnector):
+        _run_whole_task(work, work.connector, options, resolved, run)
+        return
     waits = WaitReasons()
     halt = threading.Event()
     units: dict[str, _Unit] = {}
@@ -100,12 +105,57 @@ def run_task(work: Work, run: Run) -> None:
                 server=work.server,
             )
             units[name] = _Unit(work.connector, options, context)
-        _watch(work, options, units, waits, run, lambda text: run.progress(resolved.scrub(text)))
+        _watch(
+            work,
+            options,
+            lambda: ({name: unit.poll() for name, unit in units.items()}, None),
+            waits,
+            run,
+            lambda text: run.progress(resolved.scrub(text)),
+        )
     except Exception as error:
         raise TaskFailed(describe(error, resolved.scrub), lasting_reason(error)) from None
     finally:
         halt.set()
         _stop_all(units)
+
+
+def _run_whole_task(
+    work: Work, connector: TaskConnector[Any], options: Options, resolved: Resolved, run: Run
+) -> None:
+    """Does the same for a class that opens tasks as a whole."""
+    waits = WaitReasons()
+    halt = threading.Event()
+    name = str(work.task)
+    context = TaskContext(
+        group_id=work.group_id,
+        task=work.task,
+        units=options.task_units,
+        owner=work.owner,
+        cancelled=halt,
+        session=_said(waits.of(f"{name}: Spark"), work, halt),
+        say=waits.of(name),
+        checkpoint=lambda unit: checkpoint(work.checkpoints, work.task.connector, unit),
+        epoch=work.epoch,
+        attempt=work.attempt,
+        server=work.server,
+    )
+    opened = _Opened(name, lambda: connector.open_task(options, context))
+
+    def poll() -> tuple[Mapping[str, UnitProgress | None], int | None]:
+        task = opened.running()
+        if task is None:
+            return dict.fromkeys(options.task_units), None
+        progress = task.poll()
+        return progress.units, progress.rows_out
+
+    try:
+        _watch(work, options, poll, waits, run, lambda text: run.progress(resolved.scrub(text)))
+    except Exception as error:
+        raise TaskFailed(describe(error, resolved.scrub), lasting_reason(error)) from None
+    finally:
+        halt.set()
+        opened.stop()
 
 
 def idle_task(work: Work, run: Run) -> None:
@@ -126,10 +176,12 @@ def _lag(work: Work, options: Options) -> Lag:
     def measure(ends: Mapping[str, str]) -> int | None:
         if type(work.connector).lag is Connector.lag:
             return None
-        known = {
-            unit: ends.get(unit) or last_end(checkpoint(work.checkpoints, work.task.connector, unit))
-            for unit in options.task_units
-        }
+        name, units = work.task.connector, options.task_units
+        if isinstance(work.connector, TaskConnector):
+            missing = [unit for unit in units if not ends.get(unit)]
+            stored = work.connector.ends(options, work.group_id, name, missing) if missing else {}
+            return work.connector.lag(options, {unit: ends.get(unit) or stored[unit] for unit in units})
+        known = {unit: ends.get(unit) or last_end(checkpoint(work.checkpoints, name, unit)) for unit in units}
         return work.connector.lag(options, known)
 
     return work.lags.of(measure)
@@ -138,17 +190,18 @@ def _lag(work: Work, options: Options) -> Lag:
 def _watch(
     work: Work,
     options: Options,
-    units: "dict[str, _Unit]",
+    poll: Callable[[], tuple[Mapping[str, UnitProgress | None], int | None]],
     waits: WaitReasons,
     run: Run,
     report: Callable[[str], None],
 ) -> None:
+    """Reports the progress that ``poll`` returns, with the rows that a task has written as a whole."""
     lag = _lag(work, options)
     reported = ""
     report_at, rows = time.monotonic() + _REPORT_S, 0
     opening = True
     while not run.cancelled.wait(_OPENING_POLL_S if opening else _RUNNING_POLL_S):
-        progress = {name: unit.poll() for name, unit in units.items()}
+        progress, rows_out = poll()
         if opening and all(progress.values()):
             opening = False
             run.started()
@@ -161,7 +214,7 @@ def _watch(
         records = lag.look({name: unit.end for name, unit in known.items()})
         failed = work.failures.of(work.task)
         waiting = [name for name, unit in progress.items() if unit is None]
-        text = task_progress(known, rows_per_s, waits.text(), records, failed, waiting)
+        text = task_progress(known, rows_per_s, waits.text(), records, failed, waiting, rows_out)
         report_at, rows = time.monotonic() + _REPORT_S, rows_now
         if text != reported:
             report(text)
@@ -181,37 +234,39 @@ def _said(say: Callable[[str], None], work: Work, halt: threading.Event) -> "Cal
     return session
 
 
-class _Unit:
-    """A unit that is opened on a thread of its own, and then runs."""
+class _Stoppable(Protocol):
+    def stop(self) -> None: ...
 
-    def __init__(self, connector: Connector[Any], options: Options, context: UnitContext) -> None:
-        self._name = context.unit
-        self._running: RunningUnit | None = None
+
+R = TypeVar("R", bound=_Stoppable)
+
+
+class _Opened(Generic[R]):
+    """What is opened on a thread of its own, and then runs."""
+
+    def __init__(self, name: str, open_: Callable[[], R]) -> None:
+        self._name = name
+        self._running: R | None = None
         self._failure: Exception | None = None
-        arguments = (connector, options, context)
-        self._thread = threading.Thread(target=self._open, args=arguments, name=self._name, daemon=True)
+        self._thread = threading.Thread(target=self._open, args=(open_,), name=name, daemon=True)
         self._thread.start()
 
-    def _open(self, connector: Connector[Any], options: Options, context: UnitContext) -> None:
+    def _open(self, open_: Callable[[], R]) -> None:
         try:
-            self._running = connector.open(options, context)
+            self._running = open_()
         except Exception as error:
             self._failure = error
         except BaseException as error:  # User code may call sys.exit().
             self._failure = RuntimeError(f"{type(error).__name__}: {error}")
 
-    def poll(self) -> UnitProgress | None:
-        """Returns None while the unit is opening; raises its error once it has failed."""
-        try:
-            if self._failure is not None:
-                raise self._failure
-            return self._running.poll() if self._running is not None else None
-        except Exception as error:
-            error.add_note(f"in unit {self._name}")
-            raise
+    def running(self) -> R | None:
+        """Returns what runs; None until it is opened. Raises the error with which that failed."""
+        if self._failure is not None:
+            raise self._failure
+        return self._running
 
     def stop(self) -> None:
-        """Returns when nothing of the unit runs; its context must have been cancelled."""
+        """Returns when nothing of it runs; its context must have been cancelled."""
         self._thread.join()
         while self._running is not None:
             try:
@@ -219,8 +274,22 @@ class _Unit:
                 return
             except Exception:
                 # "Stopped" promises that nothing runs, so it is not reported after an error.
-                log.exception("unit %s could not be stopped yet", self._name)
+                log.exception("%s could not be stopped yet", self._name)
                 time.sleep(_RETRY_S)
+
+
+class _Unit(_Opened[RunningUnit]):
+    def __init__(self, connector: Connector[Any], options: Options, context: UnitContext) -> None:
+        super().__init__(context.unit, lambda: connector.open(options, context))
+
+    def poll(self) -> UnitProgress | None:
+        """Returns the progress, or None while the unit is opening; raises its error."""
+        try:
+            running = self.running()
+            return running.poll() if running is not None else None
+        except Exception as error:
+            error.add_note(f"in unit {self._name}")
+            raise
 
 
 def _stop_all(units: "dict[str, _Unit]") -> None:
@@ -229,6 +298,30 @@ def _stop_all(units: "dict[str, _Unit]") -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def _settle(
+    work: Work,
+    options: Options,
+    fixed: Mapping[str, str],
+    units: Sequence[str],
+    cancelled: threading.Event,
+    say: Callable[[str], None],
+) -> None:
+    """Writes the connector's layout unless there is one; raises ``OptionError`` if it does not fit."""
+    name = work.task.connector
+    owner = Owner(work.group_id, work.cluster.id())
+    if not isinstance(work.connector, TaskConnector):
+        settle_layout(work.checkpoints, name, owner, fixed, units)
+        return
+    # A connector of an earlier release has one in its checkpoints.
+    earlier = read_layout(work.checkpoints, name)
+    if earlier is not None:
+        earlier.check_owner(work.checkpoints, name, owner)
+        earlier.check_fixed(fixed)
+    first = frozenset(units) if earlier is None else earlier.first
+    context = InstanceContext(work.group_id, name, cancelled, say)
+    work.connector.settle_layout(options, context, Layout(fixed, first, owner))
 
 
 def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
@@ -274,8 +367,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             if not known:
                 wait_s = min(wait_s, _RETRY_S)
             fixed = fixed_values(options, written)
-            owner = Owner(work.group_id, work.cluster.id())
-            settle_layout(work.checkpoints, work.task.connector, owner, fixed, known)
+            _settle(work, options, fixed, known, run.cancelled, say)
         except Exception as error:
             if isinstance(error, OptionError) or lasting_reason(error):
                 raise

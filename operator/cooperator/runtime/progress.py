@@ -46,11 +46,13 @@ def task_progress(
     lag: int | None = None,
     failed: Mapping[str, Any] = MappingProxyType({}),
     opening: Sequence[str] = (),
+    rows_out: int | None = None,
 ) -> str:
     """Returns the progress of a running task.
 
-    ``lag`` is measured at the source; without it the lag is the sum of Spark's numbers, if there is one for
-    each unit. ``opening`` holds the units that do not run yet.
+    ``lag`` is measured at the source; without it the lag is the sum of the units' numbers, if there is one
+    for each unit. ``rows_out`` counts the rows of a task whose units do not count theirs. ``opening`` holds
+    the units that do not run yet.
     """
     outs = [unit.rows_out for unit in units.values() if unit.rows_out is not None]
     shown = dict(sorted(units.items())[:_SHOWN_UNITS])
@@ -59,8 +61,8 @@ def task_progress(
         "rows_per_s": round(rows_per_s, 1),
         "units": {name: {"batch": unit.batch, "rows_in": unit.rows_in} for name, unit in shown.items()},
     }
-    if outs:
-        report["rows_out"] = sum(outs)
+    if outs or rows_out is not None:
+        report["rows_out"] = sum(outs) + (rows_out or 0)
     behind = [unit.behind for unit in units.values() if unit.behind is not None]
     if lag is None and behind and len(behind) == len(units):
         lag = sum(behind)

@@ -4,6 +4,7 @@ The jobs' code is in ``cooperator-spark.jar`` (``KafkaRanges``, ``KafkaTransacti
 """
 
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,6 +18,8 @@ from cooperator.connectors.microbatch.ranges import Partition, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
 LEAST_SLOTS = 2
@@ -158,11 +161,17 @@ class SparkBatches:
         return run_batch(self._planned(), batch, slots)
 
     def cancel(self) -> None:
-        self._spark.sparkContext.cancelJobGroup(self._group)
+        try:
+            self._spark.sparkContext.cancelJobGroup(self._group)
+        except Exception as error:
+            log.info("cancelling the %s: %s", self._group, error)  # The JVM may have ended.
 
     def close(self) -> None:
-        if self._plan is not None:
-            self._plan.close()
+        try:
+            if self._plan is not None:
+                self._plan.close()
+        except Exception as error:
+            log.info("closing the producers of the %s: %s", self._group, error)
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""

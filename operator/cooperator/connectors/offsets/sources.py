@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic
 
-from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
+from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError
 from cooperator.connectors.options import O
 from cooperator.connectors.places import Place
 
@@ -57,6 +57,40 @@ class SourceOffsets(ABC, Generic[O]):
     def refuse_forgetting(self, options: O, place: UnitPlace) -> None:
         """Raises ``OffsetsError`` when the unit's checkpoint must not go, since the sink depends on it."""
         return
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A connector whose offsets are kept in its sink. ``places`` are checkpoints of earlier releases."""
+
+    group_id: str
+    connector: str
+    checkpoints: Place
+    places: Sequence[UnitPlace] = ()
+
+
+class ConnectorOffsets(ABC, Generic[O]):
+    """The offsets of a connector that keeps them in its sink. Methods raise ``OffsetsError``.
+
+    Changes are returned, also for a dry run. Nothing of the connector should run; an attempt that does is
+    fenced first, and commits nothing more.
+    """
+
+    @abstractmethod
+    def listed(self, options: O, about: About) -> list[Entry]:
+        """Returns the positions of all units that have one."""
+
+    @abstractmethod
+    def alter(self, options: O, about: About, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
+        """Moves the given partitions; an offset of None forgets one."""
+
+    @abstractmethod
+    def reset(self, options: O, about: About, where: Where | None, *, dry_run: bool) -> list[Change]:
+        """Forgets everything, or moves all positions to that end of the source's current contents."""
+
+    @abstractmethod
+    def migrate(self, options: O, about: About, *, dry_run: bool) -> list[Change]:
+        """Takes over the positions of checkpoints, for units that have none in the sink."""
 
 
 def number(entry: Entry, field: str) -> int:

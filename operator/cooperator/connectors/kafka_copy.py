@@ -1,0 +1,205 @@
+"""``kafka-to-kafka`` as loops of batches whose positions are in Kafka (not in use yet).
+
+A unit is a partition of a source topic. A task is one loop of batches over its units (``microbatch``). Rows
+and the positions that they reach are committed in one transaction: readers need ``read_committed``. Rows that
+``transform.sql`` cannot convert may go to a dead-letter topic, in the same transaction.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from cooperator.connectors.access import of_java
+from cooperator.connectors.base import Delivered, UnitContext
+from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.dead_letters import LETTER_BYTES, letters
+from cooperator.connectors.exactly_once import Record
+from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
+from cooperator.connectors.kafka_sink import DELIVERED
+from cooperator.connectors.kafka_source import consumer_settings, partition_lag
+from cooperator.connectors.kafka_to_kafka import COLUMNS, SOURCE, KafkaToKafkaOptions, copied_units
+from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.collected import CollectedBatches
+from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
+from cooperator.connectors.microbatch.members import positions_of
+from cooperator.connectors.microbatch.ranges import Limits, Partition
+from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches
+from cooperator.connectors.options import OptionError, Options, Problem
+from cooperator.connectors.position_offsets import PositionOffsets, stored_ends
+from cooperator.connectors.records import as_records
+from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
+from cooperator.connectors.topics import client_config
+from cooperator.connectors.units import Layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_MAX_OFFSETS = 100_000
+"""The maximum number of records in a batch of a task."""
+
+
+class KafkaCopy(TaskConnector[KafkaToKafkaOptions]):
+    options: ClassVar[type[Options]] = KafkaToKafkaOptions
+
+    def delivery(self, options: KafkaToKafkaOptions) -> Delivered:
+        return DELIVERED
+
+    def offsets(self) -> PositionOffsets[KafkaToKafkaOptions]:
+        return PositionOffsets()
+
+    def lag(self, options: KafkaToKafkaOptions, ends: Mapping[str, str]) -> int:
+        return partition_lag(options, ends)
+
+    def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
+        return copied_units(options, say)
+
+    def open_task(self, options: KafkaToKafkaOptions, context: TaskContext) -> RunningTask:
+        if context.server is not None:
+            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
+            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
+            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        max_record = options.max_record + (LETTER_BYTES if options.dead_letters else 0)
+        settings = TaskSettings(
+            client=client_config(options),
+            java=consumer_settings(options),
+            producer={
+                **of_java(options),
+                "max.request.size": str(max_record),
+                "transaction.timeout.ms": str(options.transaction_timeout_ms),
+            },
+            limits=_limits(options, len(context.units)),
+            interval_ms=options.trigger_interval_ms,
+            starts_at_latest=options.starting_offsets == "latest",
+            fail_on_data_loss=options.fail_on_data_loss,
+            earliest=lambda partitions: first_offsets(options, partitions),
+            latest=lambda partitions: last_offsets(options, partitions),
+        )
+        return open_kafka_task(context, settings, lambda opening: _batches(options, context, opening))
+
+    def settle_layout(self, options: KafkaToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
+        positions = positions_of(context.group_id, client_config(options))
+        patience = positions.patience(context.cancelled, context.say)
+        notes.settle_layout(positions, context.connector, layout, patience)
+
+    def ends(
+        self, options: KafkaToKafkaOptions, group_id: str, connector: str, units: Sequence[str]
+    ) -> Mapping[str, str]:
+        return stored_ends(client_config(options), group_id, connector, units)
+
+
+def _limits(options: KafkaToKafkaOptions, units: int) -> Limits:
+    """A batch that is collected has to fit into memory, so the option limits all of it."""
+    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
+    return Limits(options.max_offsets, options.max_offsets if _is_collected(options) else per_task)
+
+
+def _is_collected(options: KafkaToKafkaOptions) -> bool:
+    return options.by_record or options.tolerance == "all"
+
+
+def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> SparkBatches:
+    source = Source(
+        consumer_settings(options),
+        pool=str(context.task),
+        headers=True,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    topics = sorted({Partition.of_unit(unit).topic for unit in context.units})
+    if _is_collected(options):
+        units = {Partition.of_unit(unit): _Unit(unit, options, context, opening) for unit in context.units}
+
+        def convert(partition: Partition, raw: "pa.Table") -> list[Record]:
+            return units[partition].records(raw, opening.spark)
+
+        def possible(records: "DataFrame") -> "DataFrame":
+            return records if options.by_record else next(iter(units.values())).conversion.relation(records)
+
+        return CollectedBatches(opening.spark, source, possible, opening.target, convert)
+    # A SELECT may drop the column topic, so that its rows do not tell where they go.
+    is_apart = bool(options.select) and SOURCE in options.topic and len(topics) > 1
+    conversion = Conversion(options, _of_unit(context, context.units[0]), _finish(options, topics), COLUMNS)
+    topic_of = options.target if is_apart else None
+    return SparkBatches(opening.spark, source, conversion.relation, opening.target, topic_of)
+
+
+def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[DataFrame], DataFrame]":
+    """Returns the last step of a conversion: records as ``SparkBatches`` writes them."""
+
+    def finish(rows: "DataFrame") -> "DataFrame":
+        import pyspark.sql.functions as F  # noqa: N812
+
+        target: Any = []
+        if SOURCE not in options.topic or len(topics) == 1:
+            target = [F.lit(options.target(topics[0])).alias("topic")]
+        elif not options.select:
+            target = [F.replace(F.lit(options.topic), F.lit(SOURCE), F.col("topic")).alias("topic")]
+        records = as_records(rows, more=target)
+        columns = {"key": F.col("key"), "value": F.col("value"), "headers": F.col("headers")}
+        if options.keep_partition == "keep":
+            columns["partition"] = F.col("partition")
+        if options.keep_timestamp == "keep":
+            columns["timestamp"] = F.timestamp_millis("timestamp").alias("timestamp")
+        return records.select(*columns.values(), *(["topic"] if target else []))
+
+    return finish
+
+
+class _Unit:
+    """Converts the records of one unit on the driver."""
+
+    def __init__(
+        self, unit: str, options: KafkaToKafkaOptions, context: TaskContext, opening: Opening
+    ) -> None:
+        self._options = options
+        self._context = _of_unit(context, unit)
+        self._target = options.target(Partition.of_unit(unit).topic)
+        memory = notes.NoteMemory(opening.positions, context.task.connector, unit, opening.patience)
+        self._memory = memory
+        self._conversion: Conversion | None = None
+
+    @property
+    def conversion(self) -> Conversion:
+        if self._conversion is None:
+            self._conversion = Conversion(self._options, self._context, as_records, COLUMNS, self._memory)
+        return self._conversion
+
+    def records(self, raw: "pa.Table", session: "SparkSession") -> list[Record]:
+        """Returns the rows, followed by the records that are left out."""
+        options = self._options
+        parts, left_out = self.conversion.table(raw, session)
+        found: list[Record] = []
+        for part in parts:
+            columns = [column.to_pylist() for column in part.rows.columns]
+            found += _records(zip(*columns, strict=True), options, self._target)
+        if options.dead_letters:
+            found += letters(left_out, options.dead_letters, self._context)
+        return found
+
+
+def _of_unit(context: TaskContext, unit: str) -> UnitContext:
+    return UnitContext(
+        group_id=context.group_id,
+        task=context.task,
+        unit=unit,
+        owner=context.owner,
+        checkpoint=context.checkpoint(unit),
+        cancelled=context.cancelled,
+        session=context.session,
+        say=context.say,
+        epoch=context.epoch,
+        attempt=context.attempt,
+    )
+
+
+def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions, target: str) -> Iterator[Record]:
+    """Yields the records of rows with the columns of ``as_records``."""
+    keep_partition, keep_timestamp = options.keep_partition == "keep", options.keep_timestamp == "keep"
+    for key, value, headers, partition, timestamp_ms in rows:
+        yield Record(
+            key,
+            value,
+            topic=target,
+            partition=partition if keep_partition and partition is not None else -1,
+            timestamp_ms=timestamp_ms if keep_timestamp and timestamp_ms is not None else 0,
+            headers=tuple((header["key"], header["value"]) for header in headers or ()),
+        )

@@ -1,0 +1,114 @@
+"""Batches that are converted on the driver, one unit after the other, and written in one transaction.
+
+They are for conversions that Spark's plan cannot express: records that bring their own types, and records
+that may be left out.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cooperator.connectors.exactly_once import Record
+from cooperator.connectors.microbatch.batches import Kind, Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.spark_batches import (
+    Source,
+    SparkBatches,
+    Target,
+    batch_of,
+    read,
+    run_batch,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Convert = Callable[[Partition, "pa.Table"], Sequence[Record]]
+"""Returns the records to write, each with its topic, of the records that were read of a partition, in order.
+
+What it raises ends the attempt.
+"""
+
+
+class CollectedBatches(SparkBatches):
+    """Runs the batches of one task; see ``SparkBatches``."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        source: Source,
+        plan: "Callable[[DataFrame], DataFrame]",
+        target: Target,
+        convert: Convert,
+    ) -> None:
+        """``plan`` is a query on the records that must be possible; it does not run."""
+        super().__init__(spark, source, plan, target)
+        self._convert = convert
+        self._encoded = target.encode()
+
+    def run(
+        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+    ) -> Outcome:
+        self._name_jobs()
+        ranges = [each for slot in slots for each in slot]
+        raw = self._read([[each for each in slot if each.size] for slot in slots])
+        if isinstance(raw, SlotFailure):
+            return Outcome(0, [raw])
+        counts: dict[Partition, int] = {}
+        rows: list[Record] = []
+        for each in ranges:
+            part = _of_partition(raw, each.partition)
+            counts[each.partition] = part.num_rows
+            if part.num_rows:
+                rows += self._convert(each.partition, part)
+        untyped: Any = self._spark.createDataFrame(_table(rows))
+        plan = self._java.given(untyped._jdf.queryExecution(), self._encoded)
+        try:
+            outcome = run_batch(plan, {**batch_of(session, [ranges], records), "given": True}, [ranges])
+        finally:
+            plan.free()
+        return Outcome(outcome.rows, outcome.failures, counts)
+
+    def _read(self, slots: Sequence[Sequence[Range]]) -> "pa.Table | SlotFailure":
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        ranges = [[[*each.partition, each.start, each.end] for each in slot] for slot in slots if slot]
+        try:
+            return read(self._spark, self._source, ranges=json.dumps(ranges)).toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+            if java is None:
+                raise
+            told = json.loads(self._java.failure(java))
+            return SlotFailure(0, Kind(told["kind"]), told["error"])
+
+
+def _of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
+    import pyarrow.compute as pc
+
+    topics, numbers = pc.equal(raw["topic"], partition.topic), pc.equal(raw["partition"], partition.number)
+    return raw.filter(pc.and_(topics, numbers)).sort_by("offset")
+
+
+def _table(rows: Sequence[Record]) -> "pa.Table":
+    import pyarrow as pa
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return pa.table(
+        {
+            "topic": pa.array([row.topic for row in rows], pa.string()),
+            "partition": pa.array([None if row.partition < 0 else row.partition for row in rows], pa.int32()),
+            "key": pa.array([row.key for row in rows], pa.binary()),
+            "value": pa.array([row.value for row in rows], pa.binary()),
+            "headers": pa.array(
+                [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
+                pa.list_(header),
+            ),
+            "timestamp": pa.array(
+                [row.timestamp_ms * 1_000 if row.timestamp_ms > 0 else None for row in rows],
+                pa.timestamp("us", tz="UTC"),
+            ),
+        }
+    )

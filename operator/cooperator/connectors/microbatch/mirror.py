@@ -1,0 +1,85 @@
+"""Positions as offsets of a consumer group on the source's cluster, for tools that show lag.
+
+They are never read back, so this is best effort: a group that has members, or missing rights, only cost a
+line in the log.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, Protocol
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cooperator.connectors.microbatch.ranges import Partition
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S: Final = 10.0
+_REFRESH_S: Final = 3_600.0
+"""Brokers forget the offsets of a group without members after ``offsets.retention.minutes`` (7 days)."""
+_ASK_S: Final = 10.0
+
+
+class _Answer(Protocol):
+    def done(self) -> bool: ...
+
+    def result(self) -> object: ...
+
+
+Write = Callable[[Mapping[Partition, int]], _Answer]
+"""Begins to write offsets, and returns at once."""
+
+
+class Mirror:
+    """Writes the positions of a task from time to time. It is for one thread."""
+
+    def __init__(self, group: str, write: Write) -> None:
+        self._group = group
+        self._write = write
+        self._asked: _Answer | None = None
+        self._sent: Mapping[Partition, int] = {}
+        self._sent_s = -_REFRESH_S
+        self._said = ""
+
+    def offer(self, positions: Mapping[Partition, int], now_s: float) -> None:
+        """Writes the positions if they have moved or have to be refreshed; returns at once."""
+        if self._asked is not None:
+            if not self._asked.done():
+                return
+            self._note(self._asked)
+            self._asked = None
+        due_s = _INTERVAL_S if positions != self._sent else _REFRESH_S
+        if positions and now_s >= self._sent_s + due_s:
+            self._sent, self._sent_s = dict(positions), now_s
+            try:
+                self._asked = self._write(positions)
+            except Exception as error:
+                log.info("group %s: %s", self._group, error)
+
+    def _note(self, answer: _Answer) -> None:
+        try:
+            answer.result()
+            self._said = ""
+        except Exception as error:
+            if str(error) != self._said:
+                self._said = str(error)
+                log.info("offsets of group %s are not mirrored: %s", self._group, error)
+
+
+def mirror_to(group: str, client: Mapping[str, Any]) -> Mirror:
+    """Returns a mirror to a consumer group of a cluster."""
+    settings = tuple(client.items())
+
+    def write(positions: Mapping[Partition, int]) -> _Answer:
+        places = [TopicPartition(each.topic, each.number, offset) for each, offset in positions.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        return _admin(settings).alter_consumer_group_offsets(asked, request_timeout=_ASK_S)[group]
+
+    return Mirror(group, write)
+
+
+@cache
+def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
+    return AdminClient({**dict(client), "client.id": "cooperator-mirror"}, logger=log)

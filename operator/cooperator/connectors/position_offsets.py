@@ -1,0 +1,230 @@
+"""Offsets of connectors whose positions are in Kafka: they are changed by an attempt at the units.
+
+The attempt claims the units and fences all others, as a task does (``microbatch.ownership``), and commits the
+new positions in a transaction. Then it removes its claims. Its positions have the least claim, so that later
+attempts are newer in any case, also if epochs have begun anew.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import Producer
+
+from cooperator.connectors.base import Cancelled
+from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
+from cooperator.connectors.kafka_log import Patience
+from cooperator.connectors.kafka_offsets import KafkaOffsets, ends_at, entry_of
+from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered
+from cooperator.connectors.kafka_source import KafkaSourceOptions
+from cooperator.connectors.memory import FileMemory
+from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, PositionKey, Slots, UnitKey
+from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits, partition_of
+from cooperator.connectors.microbatch.kafka_task import MIGRATED
+from cooperator.connectors.microbatch.ownership import Attempt, Ownership
+from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
+from cooperator.connectors.offsets.sinks import Sink
+from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where, number
+from cooperator.connectors.places import put
+from cooperator.connectors.topics import client_config
+from cooperator.connectors.units import read_layout
+from cooperator.model import Epoch
+
+log = logging.getLogger(__name__)
+
+_LIMIT_S: Final = 30.0
+_LOOK_S: Final = 5.0
+_OWNER: Final = "offsets"
+_LEAST: Final = Claim(Epoch(0, 0), 0, _OWNER)
+
+
+class KafkaCopyOptions(KafkaSourceOptions, KafkaSinkOptions):
+    """Options of connectors that read topics and write to topics."""
+
+
+K = TypeVar("K", bound=KafkaCopyOptions)
+
+
+def stored_ends(
+    client: Mapping[str, Any], group_id: str, connector: str, units: Sequence[str]
+) -> Mapping[str, str]:
+    """Returns where units stand, as JSON; empty for those without a position. Raises ``OffsetsError``."""
+    with _Topic(client, group_id, connector, _LOOK_S) as topic:
+        found = topic.positions.positions([topic.key(unit) for unit in units], topic.patience)
+        return {unit: _end(unit, found.get(topic.key(unit))) for unit in units}
+
+
+class PositionOffsets(ConnectorOffsets[K]):
+    def __init__(self) -> None:
+        self._checkpoints: KafkaOffsets[K] = KafkaOffsets(Sink(is_delivered))
+
+    def listed(self, options: K, about: About) -> list[Entry]:
+        with _topic(options, about) as topic:
+            return topic.listed()
+
+    def alter(self, options: K, about: About, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
+        units = {entry.key: self._checkpoints.unit_of(options, entry.partition) for entry in wanted}
+        self._checkpoints.check(options, [entry for entry in wanted if entry.offset is not None])
+        with _topic(options, about) as topic:
+            current = topic.listed()
+            found = changes(current, altered(current, wanted))
+            if not dry_run:
+                # Also where nothing differs: an interrupted change may have left its claims.
+                topic.move({units[entry.key]: _offset(entry) for entry in wanted})
+            return found
+
+    def reset(self, options: K, about: About, where: Where | None, *, dry_run: bool) -> list[Change]:
+        with _topic(options, about) as topic:
+            current = topic.listed()
+            after: list[Entry] = []
+            if where is not None:
+                after = [_entry_at(options, entry, where) for entry in current]
+            found = changes(current, after)
+            if not dry_run and where is not None:
+                unit_of = self._checkpoints.unit_of
+                topic.move({unit_of(options, entry.partition): _offset(entry) for entry in after})
+            elif not dry_run:
+                topic.move(dict.fromkeys(topic.units()))
+                notes.forget(topic.positions, about.connector, topic.patience)
+            return found
+
+    def migrate(self, options: K, about: About, *, dry_run: bool) -> list[Change]:
+        with _topic(options, about) as topic:
+            current = topic.listed()
+            known = set(topic.positioned())
+            missing = [place for place in about.places if place.unit not in known]
+            if missing and not dry_run:
+                # Writers of earlier releases must not commit another batch after it was looked for.
+                ids = [f"{about.group_id}-units/{about.connector}/{place.unit}" for place in missing]
+                topic.positions.fence(ids, topic.patience)
+            taken = {place.unit: self._checkpoints.current(options, place) for place in missing}
+            after = [*current, *(entry for entries in taken.values() for entry in entries)]
+            found = changes(current, after)
+            if not dry_run:
+                topic.move({unit: _offset(entry) for unit, entries in taken.items() for entry in entries})
+                layout = read_layout(about.checkpoints, about.connector)
+                if layout is not None:
+                    notes.settle_layout(topic.positions, about.connector, layout, topic.patience)
+                for place in about.places:
+                    known_types = FileMemory(place.checkpoint / "types.arrow").read()
+                    if known_types is not None and place in missing:
+                        topic.memory(place.unit).write(known_types)
+                    put(place.checkpoint / MIGRATED, b"its position is in Kafka\n")
+            return found
+
+
+def _topic(options: KafkaCopyOptions, about: About) -> "_Topic":
+    return _Topic(client_config(options), about.group_id, about.connector, _LIMIT_S)
+
+
+class _Topic:
+    """The positions of one connector, for one operation in a limited time."""
+
+    def __init__(self, client: Mapping[str, Any], group_id: str, connector: str, limit_s: float) -> None:
+        self._client = dict(client)
+        self._group_id = group_id
+        self._connector = connector
+        self._too_late = threading.Event()
+        self._timer = threading.Timer(limit_s, self._too_late.set)
+        self._timer.daemon = True
+        self._said = ""
+        self.positions = KafkaPositions(group_id, client)
+        self.patience: Patience = self.positions.patience(self._too_late, self._say)
+
+    def __enter__(self) -> "_Topic":
+        self._timer.start()
+        with self._readable():
+            self.positions.ensure(self.patience)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._timer.cancel()
+        if isinstance(error, Cancelled):
+            raise OffsetsError(self._unanswered()) from None
+        if isinstance(error, Replaced):
+            raise OffsetsError(f"{error}; stop the connector, and try again") from None
+        if isinstance(error, LogLost | TransactionAborted):
+            raise OffsetsError(f"the positions were not changed: {error}; try again") from None
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except Cancelled:
+            raise OffsetsError(self._unanswered()) from None
+
+    def _say(self, text: str) -> None:
+        self._said = text or self._said
+
+    def _unanswered(self) -> str:
+        return f"the positions cannot be read or changed in time: {self._said or 'Kafka does not answer'}"
+
+    def key(self, unit: str) -> UnitKey:
+        return UnitKey(self._connector, unit)
+
+    def units(self) -> list[str]:
+        """Returns the units that have a position or a claim."""
+        return [key.unit for key in self.positions.units(self._connector, self.patience)]
+
+    def positioned(self) -> Mapping[str, Position]:
+        keys = [self.key(unit) for unit in self.units()]
+        found = self.positions.positions(keys, self.patience)
+        return {key.unit: found[key] for key in keys if key in found}
+
+    def listed(self) -> list[Entry]:
+        found = self.positioned()
+        placed = sorted((Partition.of_unit(unit), position.next) for unit, position in found.items())
+        return [entry_of(partition.topic, partition.number, offset) for partition, offset in placed]
+
+    def memory(self, unit: str) -> notes.NoteMemory:
+        return notes.NoteMemory(self.positions, self._connector, unit, self.patience)
+
+    def move(self, offsets: Mapping[str, int | None]) -> None:
+        """Claims the units, fences all other attempts, and commits these positions (None: none)."""
+        if not offsets:
+            return
+        keys = tuple(self.key(unit) for unit in offsets)
+        claims = self.positions.claims(keys, self.patience)
+        stands = self.positions.positions(keys, self.patience)
+        known = [each for of_unit in claims.values() for each in of_unit]
+        newest = max([*known, *(stand.claim for stand in stands.values())], default=_LEAST)
+        claim = Claim(newest.epoch, newest.attempt + 1, f"{_OWNER}-{uuid.uuid4().hex[:8]}")
+        slots = Slots(f"{self._group_id}-units/{self._connector}/{_OWNER}", 1)
+        producer = Producer({**self._client, "transactional.id": slots.ids[0]}, logger=log)
+        machine = Ownership(Attempt(claim, keys, slots))
+
+        def initialise(session: str) -> None:
+            self.patience.until_done(producer.init_transactions)
+
+        OwnedUnits(machine, self.positions, self.patience, initialise).claim()
+        producer.begin_transaction()
+        for unit, offset in offsets.items():
+            value = None if offset is None else Position(offset, _LEAST).encode()
+            key = self.key(unit)
+            producer.produce(self.positions.topic, value, PositionKey(key).encode(), partition_of(key))
+        self.patience.until_done(producer.commit_transaction)
+        mine: list[tuple[bytes, bytes | None]] = [(ClaimKey(key, claim).encode(), None) for key in keys]
+        self.positions.write_claims(mine, self.patience)
+
+
+def _offset(entry: Entry) -> int | None:
+    return None if entry.offset is None else number(entry, "kafka_offset")
+
+
+def _entry_at(options: KafkaSourceOptions, entry: Entry, where: Where) -> Entry:
+    """Returns the end of the entry's partition; the entry itself if the partition is gone."""
+    topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+    end = ends_at(options, topic, partition, where)
+    return entry if end is None else entry_of(topic, partition, end)
+
+
+def _end(unit: str, position: Position | None) -> str:
+    if position is None:
+        return ""
+    partition = Partition.of_unit(unit)
+    return f'{{"{partition.topic}":{{"{partition.number}":{position.next}}}}}'

@@ -1,0 +1,257 @@
+"""``kafka-to-kafka`` as loops of batches: what users of the class see, without its entry point yet."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from cooperator.connectors import find, offset_operations
+from cooperator.connectors.kafka_copy import KafkaCopy
+from cooperator.connectors.offset_operations import alter, listed, migrate, reset
+from cooperator.connectors.offsets import Change, OffsetsError, Where
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.model import Epoch, TaskId
+from cooperator.runtime import RuntimeSettings
+from cooperator.runtime.spark import SparkRuntime
+from tests.harness.support import eventually
+from tests.runtime.heard import Heard
+from tests.runtime.spark_bench import SparkBench
+from tests.runtime.test_kafka_to_kafka import (
+    copy,
+    test_a_copied_record_is_complete_and_the_target_follows_the_source,
+    test_a_select_that_cannot_work_fails_the_task_when_it_starts,
+    test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason,
+    test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written,
+)
+from tests.runtime.test_offsets import kafka, subject
+
+__all__ = [
+    "test_a_copied_record_is_complete_and_the_target_follows_the_source",
+    "test_a_select_that_cannot_work_fails_the_task_when_it_starts",
+    "test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason",
+    "test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written",
+]
+
+pytestmark = pytest.mark.real
+
+COPY = KafkaCopy()
+
+
+def found(class_name: str) -> Any:
+    return COPY if class_name == "kafka-to-kafka" else find(class_name)
+
+
+@pytest.fixture(autouse=True)
+def _new_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_operations, "find", found)
+
+
+@pytest.fixture(scope="module")
+def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
+    root = tmp_path_factory.mktemp("copy")
+    settings = RuntimeSettings(
+        member="lake-0",
+        incarnation="life-1",
+        checkpoints=root / "checkpoints",
+        state_dir=root / "state",
+        group_id=root.name,
+        bootstrap_servers=broker.bootstrap_servers,
+    )
+    heard = Heard()
+    runtime = SparkRuntime(settings, heard)
+    runtime._find = found
+    runtime.warm_up()
+    yield SparkBench(runtime, heard, settings)
+    assert runtime.close(30), "a task still runs"
+
+
+def values(spark: SparkBench, topic: str) -> Counter[bytes]:
+    return Counter(value for _, value in spark.records(topic))
+
+
+def run(spark: SparkBench, task: TaskId, config: dict[str, str], units: list[str], done: Any) -> None:
+    spark.start(task, {**config, "task.units": ",".join(units)})
+    spark.wait_started(task)
+    eventually(done, 90, f"{task} has got so far: {spark.heard.texts.get(task)}")
+    spark.stop(task)
+
+
+def test_a_task_goes_on_where_it_was_without_a_checkpoint_and_tells_what_it_has_done(
+    spark: SparkBench, unique: str
+) -> None:
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    for topic in (source, target):
+        spark.create_topic(topic, 3)
+    config = copy(topics=source, topic=target)
+    units = [f"{source}-{number}" for number in range(3)]
+    spark.produce(source, [{"value": b"%d" % n, "partition": n % 3} for n in range(30)])
+    spark.start(task, {**config, "task.units": ",".join(units)})
+    spark.wait_started(task)
+
+    def told() -> bool:
+        progress = spark.heard.progress_of(task)
+        return (progress.get("rows_in"), progress.get("rows_out"), progress.get("lag")) == (30, 30, 0)
+
+    eventually(told, 60, f"{spark.heard.texts}")
+    group = ConsumerGroupTopicPartitions(f"{spark.settings.group_id}/{unique}")
+    mirrored = AdminClient(spark.client).list_consumer_group_offsets([group])[group.group_id]
+    assert mirrored.result(30).topic_partitions != [], "tools see the positions"
+    spark.stop(task)
+    spark.produce(source, [{"value": b"%d" % n, "partition": n % 3} for n in range(30, 60)])
+    # Another grouping of the same units.
+    run(spark, task, config, units[:2], lambda: len(spark.records(target)) == 50)
+    run(spark, TaskId(unique, 1), config, units[2:], lambda: len(spark.records(target)) == 60)
+    assert values(spark, target) == Counter(b"%d" % n for n in range(60))
+    assert not (spark.settings.checkpoints / unique).exists(), "nothing is kept there"
+
+
+def test_offsets_are_listed_altered_and_reset_where_the_rows_are(spark: SparkBench, unique: str) -> None:
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    spark.produce(source, [b"0", b"1", b"2"])
+    spark.create_topic(target, 1)
+    config, units = copy(topics=source, topic=target), [f"{source}-0"]
+    about = subject(spark, unique, config)
+    assert listed(about) == []
+    with pytest.raises(OffsetsError, match=r"kafka_offset 4 is out of range; use 0 .* to 3"):
+        alter(about, [kafka(source, 0, 4)], dry_run=True)
+    alter(about, [kafka(source, 0, 1)], dry_run=False)
+    assert listed(about) == [kafka(source, 0, 1)]
+    run(spark, task, config, units, lambda: len(spark.records(target)) == 2)
+
+    [change] = alter(about, [kafka(source, 0, 2)], dry_run=True)
+    assert change == Change(kafka(source, 0, 2).partition, {"kafka_offset": 3}, {"kafka_offset": 2})
+    assert listed(about) == [kafka(source, 0, 3)], "a dry run changes nothing"
+    assert alter(about, [kafka(source, 0, 2)], dry_run=False) == [change]
+    assert alter(about, [kafka(source, 0, 2)], dry_run=False) == [], "nothing is left to do"
+    run(spark, task, config, units, lambda: len(spark.records(target)) == 3)
+
+    spark.produce(source, [b"left out"])
+    reset(about, Where.LATEST, dry_run=False)
+    spark.produce(source, [b"last"])
+    run(spark, task, config, units, lambda: values(spark, target)[b"last"] == 1)
+    assert values(spark, target) == Counter([b"1", b"2", b"2", b"last"])
+    assert [change.after for change in reset(about, dry_run=False)] == [None]
+    assert listed(about) == []
+    run(spark, task, config, units, lambda: len(spark.records(target)) == 9)
+
+
+def test_an_attempt_that_runs_while_offsets_are_reset_commits_nothing_more(
+    spark: SparkBench, unique: str
+) -> None:
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    spark.produce(source, [b"0"])
+    spark.create_topic(target, 1)
+    config = {**copy(topics=source, topic=target), "task.units": f"{source}-0"}
+    attempt = spark.start(task, config)
+    eventually(lambda: len(spark.records(target)) == 1, 60)
+    reset(subject(spark, unique, config), dry_run=False)
+    spark.produce(source, [b"1"])
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, "it is refused")
+    assert "its offsets were reset" in spark.heard.traces[task, attempt]
+    assert values(spark, target) == Counter([b"0"])
+
+
+def test_a_checkpoint_of_an_earlier_release_is_refused_until_it_is_migrated(
+    spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    spark.produce(source, [b"0", b"1"])
+    spark.create_topic(target, 1)
+    config = {**copy(topics=source, topic=target), "task.units": f"{source}-0"}
+    monkeypatch.setattr(spark.runtime, "_find", find)
+    spark.start(task, config)
+    eventually(lambda: len(spark.records(target)) == 2, 90)
+    spark.stop(task)
+    commits = spark.settings.checkpoints / unique / f"{source}-0" / "commits"
+    # A kill between Kafka's commit and Spark's: only the marker tells that the batch is done.
+    newest = max((entry for entry in commits.iterdir() if entry.name.isdigit()), key=lambda e: int(e.name))
+    newest.unlink()
+    monkeypatch.setattr(spark.runtime, "_find", found)
+    spark.produce(source, [b"2"])
+    attempt = spark.start(task, config)
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
+    assert f"`cooperator local offsets migrate {unique}`" in spark.heard.traces[task, attempt]
+    assert spark.heard.reasons[task, attempt] == "InvalidOption"
+    about = subject(spark, unique, config)
+    [change] = migrate(about, dry_run=True)
+    assert (change.before, change.after) == (None, {"kafka_offset": 2})
+    assert listed(about) == [], "a dry run changes nothing"
+    assert migrate(about, dry_run=False) == [change]
+    assert migrate(about, dry_run=False) == []
+    run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) >= 3)
+    assert values(spark, target) == Counter([b"0", b"1", b"2"])
+
+
+def test_an_attempt_of_an_older_epoch_is_refused(
+    spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    spark.produce(source, [b"0"])
+    spark.create_topic(target, 1)
+    config = copy(topics=source, topic=target)
+    monkeypatch.setattr(spark, "epoch", Epoch(2, 1))
+    run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) == 1)
+    spark.produce(source, [b"1"])
+    monkeypatch.setattr(spark, "epoch", Epoch(1, 7))
+    attempt = spark.start(task, {**config, "task.units": f"{source}-0"})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
+    assert "is claimed by attempt 2-1-" in spark.heard.traces[task, attempt]
+    assert len(spark.records(target)) == 1
+
+
+def test_topics_with_targets_of_their_own_are_told_apart_also_after_a_select(
+    spark: SparkBench, unique: str
+) -> None:
+    topics = [f"{unique}-{letter}" for letter in "abc"]
+    for topic in topics:
+        spark.produce(topic, [f"{topic} {number}" for number in range(5)])
+        spark.create_topic(f"copy.{topic}", 1)
+    config = copy(topics=",".join(topics), topic="copy.{topic}", transform_sql="SELECT value FROM input")
+    task = TaskId(unique, 0)
+    spark.start(task, {**config, "task.units": ",".join(f"{topic}-0" for topic in topics)})
+    for topic in topics:
+        wanted = Counter(f"{topic} {number}".encode() for number in range(5))
+        eventually(lambda topic=topic, wanted=wanted: values(spark, f"copy.{topic}") == wanted, 60)
+    spark.stop(task)
+
+
+def test_a_select_without_rows_moves_the_positions(spark: SparkBench, unique: str) -> None:
+    spark.produce(unique, [b"0", b"1"])
+    config = copy(topics=unique, topic=f"{unique}-out", transform_sql="SELECT value FROM input WHERE FALSE")
+    spark.create_topic(f"{unique}-out", 1)
+    about = subject(spark, unique, config)
+    run(spark, TaskId(unique, 0), config, [f"{unique}-0"], lambda: listed(about) == [kafka(unique, 0, 2)])
+    assert spark.records(f"{unique}-out") == []
+
+
+def test_records_from_the_time_of_creation_on_are_copied_if_that_is_asked_for(
+    spark: SparkBench, unique: str
+) -> None:
+    spark.produce(unique, [b"before"])
+    spark.create_topic(f"{unique}-out", 1)
+    config = copy(topics=unique, topic=f"{unique}-out", starting_offsets="latest")
+    tasks = spark.start_connector(unique, config, 1)
+    about = subject(spark, unique, config)
+    eventually(lambda: listed(about) == [kafka(unique, 0, 1)], 60)
+    spark.stop(*tasks)
+    spark.produce(unique, [b"after"])
+    run(spark, TaskId(unique, 0), config, [f"{unique}-0"], lambda: len(spark.records(f"{unique}-out")) == 1)
+    assert values(spark, f"{unique}-out") == Counter([b"after"])
+
+
+def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, unique: str) -> None:
+    spark.produce(unique, [b"0", b"1"])
+    spark.create_topic(f"{unique}-out", 1)
+    config, task = copy(topics=unique, topic=f"{unique}-out"), TaskId(unique, 0)
+    spark.start(task, {**config, "task.units": f"{unique}-0"})
+    eventually(lambda: len(spark.records(f"{unique}-out")) == 2, 60)
+    spark.runtime.pause(task)
+    eventually(lambda: spark.heard.of(task)[-1][0] == "paused", 60)
+    spark.produce(unique, [b"2", b"3", b"4"])
+    eventually(lambda: spark.heard.progress_of(task).get("lag") == 3, 60)
+    spark.runtime.resume(task)
+    eventually(lambda: len(spark.records(f"{unique}-out")) == 5, 60)
+    spark.stop(task)
