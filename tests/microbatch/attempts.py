@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cooperator.connectors.microbatch.claims import Position, PositionKey, UnitKey
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, PositionKey, UnitKey
 from cooperator.connectors.microbatch.ownership import (
     RECOVERY,
     START,
@@ -30,7 +30,8 @@ from cooperator.connectors.microbatch.ownership import (
     Stop,
     Write,
 )
-from cooperator.connectors.microbatch.positions import Ledger
+from cooperator.connectors.microbatch.positions import Ledger, Positions
+from cooperator.model import Epoch
 from tests.microbatch.kafka_model import Busy, Fenced, Kafka
 
 CONNECTOR = "c"
@@ -41,6 +42,9 @@ RECORDS = 10
 POINTS = ("begin", "write", "init", "end", "read", "row", "position", "commit", "answer", "wait")
 """Where threads can be interrupted: before each of these."""
 
+OFFSETS = "offsets"
+LEAST = Claim(Epoch(0, 0), 0, OFFSETS)
+"""The claim of positions that an operation on offsets commits."""
 FOREIGN = "they have no unit in common"
 
 Thread = Generator[str, None, None]
@@ -65,6 +69,7 @@ class Rules:
     * ``bare_sessions``: sessions are told apart by their numbers only.
     * ``reads_to_stable``: readers do not wait for open transactions.
     * ``ids_by_task``: attempts name their ids by the number of their task.
+    * ``altering``: the steps of an operation on offsets.
     * ``may_disturb``: no bug, but one promise less: attempts that come too late may initialise ids.
     """
 
@@ -76,6 +81,7 @@ class Rules:
     bare_sessions: bool = False
     reads_to_stable: bool = False
     ids_by_task: bool = False
+    altering: tuple[Step, ...] = START
     may_disturb: bool = False
 
 
@@ -91,6 +97,8 @@ class Running:
     positions: dict[UnitKey, int] = field(default_factory=dict)
     stopped: str = ""
     crashed: bool = False
+    alters: bool = False
+    """It changes offsets: it commits positions with the least claim, and removes its own claims."""
     late: bool = False
     """A newer claim on one of its units was there before it began, or before it began to recover."""
 
@@ -154,6 +162,9 @@ class Threads:
                         ledger.claims(me.attempt.units),
                         ledger.positions(me.attempt.units),
                     )
+                case Run(positions, _) if me.alters:
+                    yield from self._alter(me, positions)
+                    return
                 case Run(positions, session):
                     me.positions = {unit: positions[unit].next for unit in positions}
                     while (yield from self._batch(me, session)):
@@ -165,6 +176,24 @@ class Threads:
                     me.stopped = reason
                     self._check_stop(me)
                     return
+
+    def _alter(self, me: Running, positions: Positions) -> Thread:
+        """Commits the positions as they are: what is delivered stays the same, whoever is in between."""
+        name = me.attempt.slots.ids[0]
+        _, epoch = self.producers[me.member, name]
+        try:
+            for unit, position in positions.items():
+                value = Position(position.next, LEAST).encode()
+                yield from self._append(name, epoch, "positions", PositionKey(unit).encode(), value)
+            yield "commit"
+            self.kafka.end(name, epoch, commits=True)
+        except (Fenced, Busy):
+            me.stopped = "fenced"
+            return
+        for unit in me.attempt.units:
+            yield "write"
+            self.kafka.append_plainly("claims", ClaimKey(unit, me.attempt.claim).encode(), None)
+        me.stopped = "done"
 
     def _init(self, name: str) -> Generator[str, None, int]:
         while True:
@@ -281,9 +310,11 @@ class Threads:
 
         None ever disturbs an attempt of other units.
         """
-        if me.late and not self.rules.may_disturb:
-            raise Broken(f"{me.attempt.claim} initialises {name}, though a newer claim was there before")
         mine = set(me.attempt.units)
+        # An operation on offsets ends newer attempts, and leaves the units to whoever comes.
+        changed = any(other.alters and mine.intersection(other.attempt.units) for other in self.attempts)
+        if me.late and not self.rules.may_disturb and not changed:
+            raise Broken(f"{me.attempt.claim} initialises {name}, though a newer claim was there before")
         for other in self.attempts:
             if name in other.attempt.slots.ids and mine.isdisjoint(other.attempt.units):
                 raise Broken(f"{me.attempt.claim} initialises {name} of {other.attempt.claim}: {FOREIGN}")

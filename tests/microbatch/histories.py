@@ -8,9 +8,12 @@ from collections.abc import Sequence
 
 from cooperator.connectors.microbatch.claims import Claim, Slots, UnitKey
 from cooperator.connectors.microbatch.ownership import Attempt
+from cooperator.connectors.microbatch.positions import Ledger
 from cooperator.model import Epoch
 from tests.microbatch.attempts import (
     CONNECTOR,
+    LEAST,
+    OFFSETS,
     POINTS,
     RECORDS,
     UNITS,
@@ -95,9 +98,10 @@ class History(Threads):
             slots = Slots(f"{slots.prefix}/{number}", slots.count)
         return self._start(Attempt(claim, tuple(units), slots), member)
 
-    def _start(self, attempt: Attempt, member: int) -> Running:
-        machine = self.rules.machine(attempt, self.rules.start, self.rules.recovery)
-        running = Running(attempt, member, machine)
+    def _start(self, attempt: Attempt, member: int, *, alters: bool = False) -> Running:
+        steps = self.rules.altering if alters else self.rules.start
+        machine = self.rules.machine(attempt, steps, self.rules.recovery)
+        running = Running(attempt, member, machine, alters=alters)
         running.driver = self.driver(running)
         self.attempts.append(running)
         units = ", ".join(unit.unit for unit in attempt.units)
@@ -118,7 +122,7 @@ class History(Threads):
     def step(self) -> None:
         self.steps += 1
         if self.chance(self.turmoil_one_in):
-            (self.deal, self._restart_one, self._crash_one)[self.choices.below(3)]()
+            (self.deal, self._restart_one, self._crash_one, self._alter_one)[self.choices.below(4)]()
         elif self.chance(self.broker_one_in):
             self._broker()
         else:
@@ -131,6 +135,20 @@ class History(Threads):
         claim = Claim(attempt.claim.epoch, len(self.attempts) + 1, attempt.claim.owner)
         slots = Slots(attempt.slots.prefix, 1 + self.choices.below(3))
         self._start(Attempt(claim, attempt.units, slots), before.member)
+
+    def _alter_one(self) -> None:
+        """A user changes the offsets of some units, while attempts may run that nobody knows of."""
+        units = UNITS[self.choices.below(2) :][: 1 + self.choices.below(3)]
+        ledger = Ledger()
+        for log in ("claims", "positions"):
+            for entry in self.kafka.committed(log, self.kafka.last_stable_offset(log)):
+                ledger.apply(entry.key, entry.value)
+        claims = [claim for of_unit in ledger.claims(units).values() for claim in of_unit]
+        committed = [position.claim for position in ledger.positions(units).values()]
+        newest = max(claims + committed, default=LEAST)
+        claim = Claim(newest.epoch, newest.attempt + 1, f"{OFFSETS}-{len(self.attempts)}")
+        slots = Slots.of_units("w", CONNECTOR, [unit.unit for unit in units], 1)
+        self._start(Attempt(claim, units, slots), 2, alters=True)
 
     def _crash_one(self) -> None:
         """A driver ends at any point; its writers end with it, or run on."""
@@ -199,7 +217,8 @@ class History(Threads):
     def rest(self) -> None:
         """The newest attempts deliver alone; then all others wake, and change nothing; and once more so."""
         for running in [each for each in self.attempts if self._is_newest(each) and not each.crashed]:
-            self._alone(running, "the newest of its units")
+            if not running.alters:
+                self._alone(running, "the newest of its units")
         self._wake_all(200)
         self.generation += 1
         self._alone(self.begin(9, UNITS, Epoch(2, self.generation)), "a fresh one")

@@ -97,8 +97,13 @@ def test_a_task_goes_on_where_it_was_without_a_checkpoint_and_tells_what_it_has_
 
     eventually(told, 60, f"{spark.heard.texts}")
     group = ConsumerGroupTopicPartitions(f"{spark.settings.group_id}/{unique}")
-    mirrored = AdminClient(spark.client).list_consumer_group_offsets([group])[group.group_id]
-    assert mirrored.result(30).topic_partitions != [], "tools see the positions"
+    admin = AdminClient(spark.client)
+
+    def mirrored() -> bool:
+        found = admin.list_consumer_group_offsets([group])[group.group_id].result(30)
+        return {each.partition: each.offset for each in found.topic_partitions} == dict.fromkeys(range(3), 10)
+
+    eventually(mirrored, 60, "tools see the positions")
     spark.stop(task)
     spark.produce(source, [{"value": b"%d" % n, "partition": n % 3} for n in range(30, 60)])
     # Another grouping of the same units.
@@ -216,6 +221,15 @@ def test_topics_with_targets_of_their_own_are_told_apart_also_after_a_select(
         wanted = Counter(f"{topic} {number}".encode() for number in range(5))
         eventually(lambda topic=topic, wanted=wanted: values(spark, f"copy.{topic}") == wanted, 60)
     spark.stop(task)
+
+
+def test_a_target_that_is_a_topic_of_the_workers_group_is_refused(spark: SparkBench, unique: str) -> None:
+    group, task = spark.settings.group_id, TaskId(unique, 0)
+    spark.produce(group, [b"0"])
+    config = copy(topics=group, topic="{topic}-positions")
+    spark.start(task, {**config, "task.units": f"{group}-0"})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", 1)], 60)
+    assert f"stands for {group}-positions, a topic of the Worker's own group" in spark.heard.traces[task, 1]
 
 
 def test_a_select_without_rows_moves_the_positions(spark: SparkBench, unique: str) -> None:

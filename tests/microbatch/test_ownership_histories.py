@@ -81,6 +81,14 @@ PLANTED = {
     "writes by a producer of another session": (Rules(any_session=True), ROWS),
     "numbers sessions alike in all attempts": (Rules(bare_sessions=True), ROWS),
     "does not wait for open transactions": (Rules(reads_to_stable=True), ROWS),
+    "changes offsets without fencing": (
+        Rules(altering=(CLAIM, LOOK, INITIALISE, READ, TOMBSTONE)),
+        ROWS,
+    ),
+    "changes offsets that it has read before": (
+        Rules(altering=(CLAIM, LOOK, READ, FENCE, INITIALISE, TOMBSTONE)),
+        ROWS,
+    ),
     "names ids by the task": (Rules(ids_by_task=True), FOREIGN),
 }
 

@@ -26,6 +26,7 @@ from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.position_offsets import PositionOffsets, stored_ends
 from cooperator.connectors.records import as_records
+from cooperator.connectors.references import own_topics
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import Layout
@@ -58,10 +59,11 @@ class KafkaCopy(TaskConnector[KafkaToKafkaOptions]):
             reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
             remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
             raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        _refuse_own_topics(options, context)
         max_record = options.max_record + (LETTER_BYTES if options.dead_letters else 0)
         settings = TaskSettings(
             client=client_config(options),
-            java=consumer_settings(options),
+            java={**of_java(options), "isolation.level": options.isolation_level},
             producer={
                 **of_java(options),
                 "max.request.size": str(max_record),
@@ -85,6 +87,15 @@ class KafkaCopy(TaskConnector[KafkaToKafkaOptions]):
         self, options: KafkaToKafkaOptions, group_id: str, connector: str, units: Sequence[str]
     ) -> Mapping[str, str]:
         return stored_ends(client_config(options), group_id, connector, units)
+
+
+def _refuse_own_topics(options: KafkaToKafkaOptions, context: TaskContext) -> None:
+    """Raises ``OptionError`` if rows would go to a topic of the Worker's own group."""
+    targets = {options.target(Partition.of_unit(unit).topic) for unit in context.units}
+    own = targets & own_topics(context.group_id)
+    if own:
+        problem = f"stands for {min(own)}, a topic of the Worker's own group"
+        raise OptionError([Problem("topic", options.topic, problem, "use another topic")])
 
 
 def _limits(options: KafkaToKafkaOptions, units: int) -> Limits:
@@ -112,7 +123,9 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
             return units[partition].records(raw, opening.spark)
 
         def possible(records: "DataFrame") -> "DataFrame":
-            return records if options.by_record else next(iter(units.values())).conversion.relation(records)
+            if not options.by_record:
+                records = next(iter(units.values())).conversion.relation(records)
+            return records.select("value")
 
         return CollectedBatches(opening.spark, source, possible, opening.target, convert)
     # A SELECT may drop the column topic, so that its rows do not tell where they go.

@@ -23,8 +23,9 @@ from cooperator.connectors.kafka_source import KafkaSourceOptions
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, PositionKey, Slots, UnitKey
-from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits, partition_of
+from cooperator.connectors.microbatch.kafka_positions import OwnedUnits, partition_of
 from cooperator.connectors.microbatch.kafka_task import MIGRATED
+from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
@@ -133,7 +134,7 @@ class _Topic:
         self._timer = threading.Timer(limit_s, self._too_late.set)
         self._timer.daemon = True
         self._said = ""
-        self.positions = KafkaPositions(group_id, client)
+        self.positions = positions_of(group_id, client)
         self.patience: Patience = self.positions.patience(self._too_late, self._say)
 
     def __enter__(self) -> "_Topic":
@@ -194,7 +195,7 @@ class _Topic:
         known = [each for of_unit in claims.values() for each in of_unit]
         newest = max([*known, *(stand.claim for stand in stands.values())], default=_LEAST)
         claim = Claim(newest.epoch, newest.attempt + 1, f"{_OWNER}-{uuid.uuid4().hex[:8]}")
-        slots = Slots(f"{self._group_id}-units/{self._connector}/{_OWNER}", 1)
+        slots = Slots.of_units(self._group_id, self._connector, list(offsets), 1)
         producer = Producer({**self._client, "transactional.id": slots.ids[0]}, logger=log)
         machine = Ownership(Attempt(claim, keys, slots))
 

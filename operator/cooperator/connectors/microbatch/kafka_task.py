@@ -42,8 +42,8 @@ OffsetsOf = Callable[[Collection[Partition]], Mapping[Partition, int]]
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """``client`` holds properties of confluent-kafka clients, ``java`` those of Java's consumers, and
-    ``producer`` those of Java's producers.
+    """``client`` holds properties of confluent-kafka clients, ``java`` those that look at partitions' ends
+    (Java's names), and ``producer`` those of Java's producers.
 
     ``earliest`` and ``latest`` return the ends of partitions; they may raise ``KafkaUnavailable``.
     """
