@@ -1,5 +1,6 @@
 """``kafka-to-kafka`` as loops of batches: what users of the class see, without its entry point yet."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from cooperator.connectors import find, offset_operations
 from cooperator.connectors.kafka_copy import KafkaCopy
 from cooperator.connectors.offset_operations import alter, listed, migrate, reset
 from cooperator.connectors.offsets import Change, OffsetsError, Where
+from cooperator.connectors.topics import partition_counts
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings
@@ -269,3 +271,45 @@ def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, 
     spark.runtime.resume(task)
     eventually(lambda: len(spark.records(f"{unique}-out")) == 5, 60)
     spark.stop(task)
+
+
+def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
+    spark: SparkBench, unique: str
+) -> None:
+    """The new topic is longer than the old one, so offsets alone do not tell."""
+    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
+    spark.produce(source, [b"old 0", b"old 1"])
+    spark.create_topic(target, 1)
+    config = copy(topics=source, topic=target)
+    # The id is known with the first look, and committed with the records after that.
+    run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) == 2)
+    AdminClient(spark.client).delete_topics([source])[source].result(30)
+    eventually(lambda: partition_counts(spark.client, [source])[source] == 0, 30)
+    spark.produce(source, [b"new %d" % number for number in range(5)])
+    attempt = spark.start(task, {**config, "task.units": f"{source}-0"})
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
+    assert f"topic {source} was deleted and created again" in spark.heard.traces[task, attempt]
+    assert values(spark, target) == Counter([b"old 0", b"old 1"])
+    config["fail.on.data.loss"] = "false"
+    run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) == 7)
+    assert values(spark, target) == Counter([b"old 0", b"old 1", *(b"new %d" % n for n in range(5))])
+
+
+def test_types_of_records_are_remembered_from_one_attempt_to_the_next(spark: SparkBench, unique: str) -> None:
+    """A batch of null values alone has no type of its own, and the SELECT names a field."""
+    target, task = f"{unique}-out", TaskId(unique, 0)
+    fields = [{"field": "id", "type": "int64"}]
+    value = json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": {"id": 7}}).encode()
+    spark.produce(unique, [{"key": b"a", "value": value}])
+    spark.create_topic(target, 1)
+    config = copy(
+        topics=unique,
+        topic=target,
+        value_converter="json-schema",
+        transform_sql="SELECT key, CAST(value.id AS STRING) AS value FROM input",
+    )
+    run(spark, task, config, [f"{unique}-0"], lambda: spark.records(target) == [(b"a", b"7")])
+    spark.produce(unique, [{"key": b"b", "value": None}])
+    run(spark, task, config, [f"{unique}-0"], lambda: len(spark.records(target)) == 2)
+    assert [(message.key(), message.value()) for message in spark.messages(target)][1] == (b"b", None)
+    assert not (spark.settings.checkpoints / unique).exists()

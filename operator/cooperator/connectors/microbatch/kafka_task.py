@@ -19,7 +19,7 @@ from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
-from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, SparkBatches, Target
+from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, SparkBatches, Target, session_of_task
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.options import OptionError, Problem
@@ -82,7 +82,7 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
     connector = context.task.connector
     slots = Slots.of_units(context.group_id, connector, context.units, slots_for(len(units)))
     target = Target(slots, positions.topic, settings.producer)
-    batches = batches_of(Opening(member.newSession(), positions, patience, target))
+    batches = batches_of(Opening(session_of_task(member), positions, patience, target))
     keys = tuple(UnitKey(connector, unit) for unit in context.units)
     watcher = members.watcher_of(member, settings.java)
 

@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
 LEAST_SLOTS = 2
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_NOTHING_IS_READ = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
+"""It replaces a query that can have no rows (WHERE FALSE) by an empty relation, which would read nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,14 @@ class Source:
     headers: bool = False
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 20_000
+
+
+def session_of_task(member: "SparkSession") -> "SparkSession":
+    """Returns a session of a task's own: its views and settings are not shared."""
+    session = member.newSession()
+    excluded = session.conf.get(_EXCLUDED, None)
+    session.conf.set(_EXCLUDED, ",".join([*filter(None, [excluded]), _NOTHING_IS_READ]))
+    return session
 
 
 def read(spark: "SparkSession", source: Source, **what: str | int) -> "DataFrame":
