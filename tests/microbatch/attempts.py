@@ -178,7 +178,7 @@ class Threads:
                     return
 
     def _alter(self, me: Running, positions: Positions) -> Thread:
-        """Commits the positions as they are: what is delivered stays the same, whoever is in between."""
+        """Commits the positions as they are, so that no record is delivered twice or left out."""
         name = me.attempt.slots.ids[0]
         _, epoch = self.producers[me.member, name]
         try:

@@ -1,4 +1,4 @@
-"""What a converter remembers of a unit from one attempt to the next: a few bytes."""
+"""The memory of a converter: a few bytes of each unit that one attempt leaves to the next."""
 
 from typing import Protocol
 

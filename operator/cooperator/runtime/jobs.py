@@ -242,7 +242,7 @@ R = TypeVar("R", bound=_Stoppable)
 
 
 class _Opened(Generic[R]):
-    """What is opened on a thread of its own, and then runs."""
+    """A unit or a task that is opened on a thread of its own, and then runs."""
 
     def __init__(self, name: str, open_: Callable[[], R]) -> None:
         self._name = name

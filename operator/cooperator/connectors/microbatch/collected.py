@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Convert = Callable[[Partition, "pa.Table"], Sequence[Record]]
 """Returns the records to write, each with its topic, of the records that were read of a partition, in order.
 
-What it raises ends the attempt.
+An exception ends the attempt.
 """
 
 

@@ -61,7 +61,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What the batches of a task are made of."""
+    """The parts that the batches of a task are made of."""
 
     spark: "SparkSession"
     positions: KafkaPositions

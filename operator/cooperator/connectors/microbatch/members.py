@@ -1,4 +1,4 @@
-"""What the tasks of a process share: topics of positions, and the watchers of partitions' ends."""
+"""The clients that the tasks of a process share: topics of positions, and watchers of partitions' ends."""
 
 import threading
 from collections.abc import Mapping
