@@ -142,7 +142,15 @@ def test_a_connector_says_how_often_its_records_arrive(
 def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> None:
     header, sources, strays = lines(tables.connectors_table(view["connectors"], NOW))
     assert header[:5] == ["NAME", "WORKER", "CLASS", "TASKS", "STATE"]
-    assert sources == ["sources", "lake", "files-to-kafka", "1/2", "RUNNING", "100s", "1 of 3 are still HELD"]
+    assert sources == [
+        "sources",
+        "lake",
+        "files-to-kafka",
+        "1/2",
+        "RUNNING",
+        "100s",
+        "1 of 3 are still HELD; sources-1 waits for lake-1 until 2023-11-14T22:15:41Z at the latest",
+    ]
     assert strays[4] == "WorkerNotFound"
     assert "did you mean 'lake'?" in strays[6]
 
