@@ -20,11 +20,11 @@ from cooperator.cli.plan import Asked
 from cooperator.cli.plan_source import with_conditions
 from cooperator.controller.api.client import WORKERS, ApiError
 from cooperator.controller.api.kubeconfig import Place
-from cooperator.local.top import picture
 from cooperator.logs import LogHistory
 from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
 from cooperator.planner import View
 from cooperator.scenarios.snapshot import LedBy, Snapshot
+from cooperator.terminal.top import picture
 
 NOW = 1_700_000_100_000  # 2023-11-14T22:15:00Z
 A0 = TaskId("a", 0)

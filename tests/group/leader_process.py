@@ -7,8 +7,6 @@ import time
 from typing import Any
 
 from cooperator.wire import Role
-
-sys.path.insert(0, str(__import__("pathlib").Path(__file__).parents[2]))
 from tests.group.recording_member import RecordingMember
 
 

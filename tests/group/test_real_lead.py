@@ -24,7 +24,7 @@ from tests.harness.support import eventually, freeze
 pytestmark = pytest.mark.real
 
 Process: TypeAlias = "subprocess.Popen[str]"
-SCRIPT = Path(__file__).with_name("leader_process.py")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def seen_by(worker: RecordingMember, instance_id: str) -> list[int]:
@@ -129,7 +129,11 @@ def leader_process(
     broker: EmbeddedBroker, group_id: str, instance_id: str, **times: int
 ) -> Iterator[Process]:
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), broker.bootstrap_servers, group_id, instance_id, json.dumps(times)],
+        [
+            *(sys.executable, "-m", "tests.group.leader_process"),
+            *(broker.bootstrap_servers, group_id, instance_id, json.dumps(times)),
+        ],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -16,9 +16,9 @@ from cooperator.crd import Connector, Worker, parse
 from cooperator.crd.manifests import to_manifest
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.local.store import Stored
-from cooperator.local.top import picture
 from cooperator.local.view import state_view
 from cooperator.terminal.tables import connectors_table, workers_table
+from cooperator.terminal.top import picture
 
 NOW = 1_700_000_000_000
 MANIFESTS = """

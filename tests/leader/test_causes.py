@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cooperator.leader import events as ev
-from cooperator.leader.observability.causes import HEARD_MS, Causes, ids, joined
+from cooperator.leader.causes import HEARD_MS, Causes, ids, joined
 from cooperator.model import Hold, Memory, TaskId
 from cooperator.wire import decode_assignment
 from tests.harness.fake_group import FakeGroup, running_group

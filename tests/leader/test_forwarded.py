@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from cooperator.leader.stock.routes import Forwarded
+from cooperator.leader.stock_routes import Forwarded
 
 HAS_RESOURCE = {"orders": True, "My Connector_1": False, "a/b": False}
 

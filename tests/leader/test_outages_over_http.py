@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from cooperator.leader.events import PostOutcome
-from cooperator.leader.stock.routes import StockRoutes
+from cooperator.leader.stock_routes import StockRoutes
 from cooperator.logs import LogUnavailable
 from cooperator.model import ClusterConfig
 from cooperator.wire import CommitRecord, ConfigFold, ConnectorRecord, Protocol, RestartRecord, encode_config
@@ -26,7 +26,7 @@ def committed() -> ClusterConfig:
 
 async def answered(outcome: int | Exception, method: str, path: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The HTTP code of a leader whose requests end with ``outcome``."""
-    monkeypatch.setattr("cooperator.leader.stock.routes.PATIENCE_S", 0.0)
+    monkeypatch.setattr("cooperator.leader.stock_routes.PATIENCE_S", 0.0)
 
     def fails(*_: object) -> "Future[int]":
         failed: Future[int] = Future()

@@ -15,7 +15,7 @@ import pytest
 
 from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint
 from cooperator.leader.routes import LeaderRoutes
-from cooperator.leader.stock.routes import StockRoutes
+from cooperator.leader.stock_routes import StockRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
 from cooperator.wire import Protocol, sign
 from cooperator.wire.signature import SIGNATURE_HEADER

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from cooperator.local import get
 from cooperator.local.layout import StateDir, write_json
-from cooperator.local.top import picture
 from cooperator.terminal import watch
+from cooperator.terminal.top import picture
 from cooperator.terminal.watch import print_changes
 
 NOW = 1_700_000_100_000

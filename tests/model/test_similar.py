@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.model.similar import choice, did_you_mean, hinted, otherwise, suggestion
+from cooperator.model.text import choice, did_you_mean, hinted, otherwise, suggestion
 
 FORMATS = ("parquet", "json", "csv")
 OPTIONS = ("path", "max.files.per.trigger", "tasksMax")

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cooperator.host.group import group_seen, planner_facts
+from cooperator.leader.history import History
 from cooperator.leader.leader_thread import LeaderThread
-from cooperator.leader.observability.history import History
 from cooperator.leader.observability.projection import project
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings

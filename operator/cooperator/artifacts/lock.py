@@ -16,7 +16,7 @@ from cooperator.artifacts.bundles import BUNDLES, Artifact, Bundle
 from cooperator.artifacts.cache import sha256
 from cooperator.artifacts.errors import ArtifactError
 from cooperator.artifacts.lockfile import render_lock
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 
 _LOCKS: Final = Path(__file__).parent / "locks"
 _SEPARATOR: Final = "~"

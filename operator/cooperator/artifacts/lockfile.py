@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from cooperator.artifacts.bundles import BUNDLES, Artifact
 from cooperator.artifacts.errors import ArtifactError
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 
 _HEADER = "# Written by `python -m cooperator.artifacts.lock`; versions are chosen in bundles.py.\n"
 

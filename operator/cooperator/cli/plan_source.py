@@ -16,7 +16,7 @@ from cooperator.local.layout import StateDir, read_cluster
 from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
 from cooperator.model import is_amiss
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 from cooperator.scenarios.changes import Resize
 from cooperator.scenarios.snapshot import LedBy, Snapshot
 

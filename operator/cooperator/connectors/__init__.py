@@ -21,7 +21,7 @@ from cooperator.connectors.options import (
 )
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.references import contains_reference
-from cooperator.model.similar import did_you_mean, otherwise
+from cooperator.model.text import did_you_mean, otherwise
 
 GROUP = "cooperator.connectors"
 

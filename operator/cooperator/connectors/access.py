@@ -15,7 +15,7 @@ from pydantic import AfterValidator, model_validator
 from cooperator.connectors.options import LocalFile, OptionError, Problem, option, refuse
 from cooperator.connectors.references import contains_reference
 from cooperator.connectors.spark import SparkOptions
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 
 _SERVERS = "bootstrap.servers"
 _LOGIN = ("security.protocol", "sasl.mechanism")

@@ -38,7 +38,7 @@ from cooperator.connectors.postgres import (
 )
 from cooperator.connectors.postgres_sink import DELETED, Chunk, TableWriter, Target
 from cooperator.connectors.spark import SparkConnector
-from cooperator.model.similar import hinted
+from cooperator.model.text import hinted
 
 if TYPE_CHECKING:
     import psycopg

@@ -31,7 +31,7 @@ from cooperator.connectors.references import (
     is_credential,
     misplaced_credentials,
 )
-from cooperator.model.similar import did_you_mean, otherwise
+from cooperator.model.text import did_you_mean, otherwise
 
 O = TypeVar("O", bound="Options")  # noqa: E741
 

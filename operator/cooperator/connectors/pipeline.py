@@ -36,7 +36,7 @@ from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import contains_reference, own_topics
 from cooperator.connectors.spark import SparkConnector, partitioned
 from cooperator.connectors.transform import selected
-from cooperator.model.similar import did_you_mean, otherwise
+from cooperator.model.text import did_you_mean, otherwise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

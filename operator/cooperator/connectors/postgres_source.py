@@ -28,7 +28,7 @@ from cooperator.connectors.postgres import (
     is_table_name,
 )
 from cooperator.connectors.postgres_columns import Column
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 
 if TYPE_CHECKING:
     import psycopg

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.model.similar import hinted
+from cooperator.model.text import hinted
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 

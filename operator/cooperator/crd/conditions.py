@@ -18,8 +18,8 @@ from pydantic import Field
 from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
-from cooperator.model.similar import suggestion
 from cooperator.model.status import HUNG, LASTING_FAILURES
+from cooperator.model.text import suggestion
 from cooperator.model.trace import error_of
 
 

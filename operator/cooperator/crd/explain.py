@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from cooperator.model.similar import did_you_mean, suggestion
+from cooperator.model.text import did_you_mean, suggestion
 
 _SHOWN: Final = 60
 _KEY_MARK: Final = "[key]"

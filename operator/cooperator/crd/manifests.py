@@ -16,7 +16,7 @@ from cooperator.crd.explain import explain, show
 from cooperator.crd.projection import Projection
 from cooperator.crd.worker import Worker
 from cooperator.crd.yamldoc import SCALARS, Document, read_documents
-from cooperator.model.similar import suggestion
+from cooperator.model.text import suggestion
 
 Resource: TypeAlias = Worker | Connector
 

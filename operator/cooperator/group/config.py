@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cooperator.model.similar import hinted
+from cooperator.model.text import hinted
 from cooperator.wire import Role
 
 _SECURITY_PREFIXES: Final = ("ssl_", "sasl_")

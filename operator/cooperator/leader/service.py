@@ -29,7 +29,7 @@ from cooperator.leader.ownership import GroupPolicy, instance_id, log_refusal, m
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.settings import ServiceSettings as ServiceSettings
 from cooperator.leader.stock.posts import NOT_NOW
-from cooperator.leader.stock.routes import StockRoutes
+from cooperator.leader.stock_routes import StockRoutes
 from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
     Gate,

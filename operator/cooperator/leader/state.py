@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from cooperator.leader import absences
+from cooperator.leader.causes import Causes
 from cooperator.leader.group_record import GroupRecord
-from cooperator.leader.observability.causes import Causes
-from cooperator.leader.observability.history import History
+from cooperator.leader.history import History
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.stock.members import Hung
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId

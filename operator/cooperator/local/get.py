@@ -11,7 +11,7 @@ import typer
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.options import DEFAULT_STATE, HOST_AWAY, StateOption, errors_said, existing_state
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 from cooperator.terminal import tables
 from cooperator.terminal.console import Console
 from cooperator.terminal.watch import print_changes

@@ -29,8 +29,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.local.store import ManifestStore
-from cooperator.model.similar import hinted
-from cooperator.model.text import counted
+from cooperator.model.text import counted, hinted
 from cooperator.terminal.console import Console
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")

@@ -18,8 +18,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
-from cooperator.model.similar import hinted
-from cooperator.model.text import counted
+from cooperator.model.text import counted, hinted
 from cooperator.terminal.console import Console
 from cooperator.terminal.timeline import Kind, Stretch, stretches
 

@@ -21,7 +21,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.local.store import Key, ManifestStore
-from cooperator.model.similar import choice, hinted
+from cooperator.model.text import choice, hinted
 from cooperator.terminal.console import Console
 
 _KINDS: Final = {"worker": "Worker", "connector": "Connector"}

@@ -9,7 +9,7 @@ from cooperator.crd.choices import DeletionPolicy
 from cooperator.crd.connector import State
 from cooperator.host.outputs import Claim, claim_of, newly_withheld, normal_for
 from cooperator.model import without_reserved
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 from cooperator.rest import translate
 from cooperator.rest.answers import Answer, Call, Refused, Right
 from cooperator.rest.parts import Connectors, Group, Members

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import cooperator
 from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
-from cooperator.model.similar import choice, hinted
+from cooperator.model.text import choice, hinted
 from cooperator.rest.answers import Answer, Call, Refused, Right, refusal
 from cooperator.rest.connectors import ConnectorAnswers
 from cooperator.rest.openapi import document

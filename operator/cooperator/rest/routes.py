@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 from cooperator.rest.answers import Refused, Right
 
 PUBLIC: Final = Right("")

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from cooperator.model.similar import hinted
-from cooperator.model.text import counted
+from cooperator.model.text import counted, hinted
 from cooperator.planner import View
 
 MOST_JOINERS: Final = 1000

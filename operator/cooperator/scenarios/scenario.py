@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cooperator.model import TaskId
-from cooperator.model.similar import choice
+from cooperator.model.text import choice
 
 QUIET = frozenset({"freeze", "fail_next"})
 """Types of events that do not trigger a round."""

@@ -31,7 +31,6 @@ from cooperator.wire.config import (
     decode_config,
     encode_config,
 )
-from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fold import ConfigFold
 from cooperator.wire.items import KnownItems
 from cooperator.wire.leader import LeaderRecord, Owner, decode_leader, encode_leader
@@ -43,6 +42,7 @@ from cooperator.wire.metadata import (
     encode_metadata,
     member_of,
 )
+from cooperator.wire.primitives import DecodeError, EncodeError
 from cooperator.wire.protocol import ALL_PROTOCOLS, Protocol
 from cooperator.wire.records import Record, Unknown
 from cooperator.wire.signature import (

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from cooperator.model import SessionKey, TargetState, TaskId
-from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fields import Fields
+from cooperator.wire.primitives import DecodeError, EncodeError
 from cooperator.wire.records import Record, Unknown, dump_json, parse_json
 
 SESSION_KEY: Final = "session-key"

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from cooperator.model import Fencing, HoldReason, PolicyName, TaskState
-from cooperator.wire.errors import DecodeError
+from cooperator.wire.primitives import DecodeError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

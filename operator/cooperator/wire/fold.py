@@ -23,7 +23,7 @@ from cooperator.wire.config import (
     TaskRecord,
     decode_config,
 )
-from cooperator.wire.errors import DecodeError
+from cooperator.wire.primitives import DecodeError
 from cooperator.wire.records import Record, Unknown
 
 _Config = Mapping[str, str]

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple, cast
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.java import hash_set_order
 from cooperator.wire import primitives
-from cooperator.wire.errors import DecodeError
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import DecodeError, Reader
 
 _LEAST_ENTRY_BYTES: Final = 6  # An empty name, an empty task list.
 _NOTHING: Final = b"\0\0\0\0"

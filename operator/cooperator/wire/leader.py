@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from cooperator.model import Memory, Policy
 from cooperator.wire import primitives
-from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fields import Fields
 from cooperator.wire.plain import from_plain, to_plain
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import DecodeError, EncodeError, Reader
 from cooperator.wire.records import Record, Unknown, dump_json, parse_json
 from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
 

@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 from cooperator.model import Epoch, Member, TaskId, Warmth
 from cooperator.wire import primitives
 from cooperator.wire.assignment import ExtendedAssignment, decode_assignment, encode_assignment
-from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.items import KnownItems, read_items, write_items
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import DecodeError, EncodeError, Reader
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
 

@@ -13,8 +13,8 @@ from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cooperator.model import TaskId
-from cooperator.wire.errors import DecodeError
 from cooperator.wire.fields import read_enum, typed
+from cooperator.wire.primitives import DecodeError
 from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
 
 T = TypeVar("T")

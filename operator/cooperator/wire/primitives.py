@@ -8,8 +8,6 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from cooperator.wire.errors import DecodeError, EncodeError
-
 _T = TypeVar("_T")
 
 _INT8: Final = struct.Struct(">b")
@@ -22,6 +20,14 @@ _SHORT: Final = 256
 _SHORT_ARRAYS: Final = tuple(struct.Struct(f">i{count}i") for count in range(_SHORT))
 
 _MAX_STRING_BYTES: Final = 0x7FFF
+
+
+class DecodeError(ValueError):
+    """The bytes are malformed. The message names the field and the problem."""
+
+
+class EncodeError(ValueError):
+    """The value does not fit this format. The message names the field, the value and the limit."""
 
 
 class Reader:

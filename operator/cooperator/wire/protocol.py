@@ -4,7 +4,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from cooperator.wire.errors import DecodeError
+from cooperator.wire.primitives import DecodeError
 
 
 class Protocol(StrEnum):

@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from cooperator.wire.errors import DecodeError, EncodeError
-from cooperator.wire.primitives import utf8
+from cooperator.wire.primitives import DecodeError, EncodeError, utf8
 
 
 @dataclass(frozen=True, slots=True)

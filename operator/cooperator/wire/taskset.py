@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any, Final
 
 from cooperator.model import TaskId, group_tasks
-from cooperator.wire.errors import DecodeError, EncodeError
 from cooperator.wire.fields import typed_all
+from cooperator.wire.primitives import DecodeError, EncodeError
 
 MAX_TASKS: Final = 500_000
 """Limit for all sets of a record together; needed because a run of any length takes three numbers."""

@@ -9,8 +9,7 @@ import struct
 from typing import Final
 
 from cooperator.wire import primitives
-from cooperator.wire.errors import DecodeError
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import DecodeError, Reader
 
 _HEADER: Final = struct.Struct(">hi")
 

@@ -11,7 +11,7 @@ import typer
 from cooperator.controller.api.client import ApiError, Kind
 from cooperator.controller.api.kubeconfig import NoCluster
 from cooperator.controller.names import GROUP
-from cooperator.model.similar import suggestion
+from cooperator.model.text import suggestion
 from cooperator.terminal.console import Console
 
 _FORBIDDEN: Final = re.compile(

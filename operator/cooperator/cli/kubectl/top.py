@@ -18,7 +18,7 @@ from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, name_in_kafka,
 from cooperator.controller.api.client import ApiError
 from cooperator.controller.api.kubeconfig import connect
 from cooperator.controller.incarnations import pod_status
-from cooperator.local.top import NotAnswering, show
+from cooperator.terminal.top import NotAnswering, show
 
 Rounds = dict[tuple[str, str], dict[str, Mapping[str, Any]]]
 """The rebalances seen so far, by (namespace, Worker) and then by time."""
@@ -63,7 +63,8 @@ def top(
 
 
 def view_of(seen: Seen, pods: Iterable[Body], now_ms: int, rounds: Rounds) -> dict[str, Any]:
-    """The input of ``local.top.picture``. Adds to ``rounds``, since a status has only the last rebalance."""
+    """The input of ``terminal.top.picture``. Adds to ``rounds``, since a status has only the last
+    rebalance."""
     by_name = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in pods}
     return {
         "at_ms": now_ms,

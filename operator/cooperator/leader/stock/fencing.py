@@ -11,10 +11,11 @@ Pure, except for its last part. The rules are those of Kafka's own leader:
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Protocol
 
 from cooperator.leader import events as ev
-from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.stock.posts import NOT_NOW, PostRefused, outcome_of
 from cooperator.logs import Logs, LogUnavailable
 from cooperator.model import ClusterConfig, TaskFencing
@@ -70,6 +71,13 @@ Raises ValueError for a setting without a counterpart, LogUnavailable.
 """
 
 
+class FencingLead(Protocol):
+    """The part of the leader's thread that fencing uses."""
+
+    def submit(self, event: ev.Event) -> None: ...
+    def fenced(self, record: FencingRecord, generation: int) -> "Future[int]": ...
+
+
 class Fencer:
     """Answers ``PUT /connectors/{name}/fence``. Concurrent requests for one connector share one fencing.
 
@@ -82,7 +90,7 @@ class Fencer:
         self._patience_s = patience_s
         self._running: dict[str, asyncio.Task[None]] = {}
 
-    async def fenced(self, lead: LeaderThread, logs: Logs, connector: str) -> None:
+    async def fenced(self, lead: FencingLead, logs: Logs, connector: str) -> None:
         """Return when no producer of an earlier task can write any more. Raises PostRefused."""
         lead.submit(ev.FenceRequested(connector))
         running = self._running.get(connector)
@@ -92,7 +100,7 @@ class Fencer:
             running.add_done_callback(lambda _: self._running.pop(connector, None))
         await asyncio.shield(running)
 
-    async def _round(self, lead: LeaderThread, logs: Logs, connector: str) -> None:
+    async def _round(self, lead: FencingLead, logs: Logs, connector: str) -> None:
         config = await _read(logs)
         if connector not in config.connectors:
             raise PostRefused(404, f"connector {connector} is unknown")
@@ -111,7 +119,7 @@ class Fencer:
                 raise PostRefused(500, f"producers of {connector} could not be fenced: {error}") from None
         await self._record(lead, found)
 
-    async def _record(self, lead: LeaderThread, found: Zombies) -> None:
+    async def _record(self, lead: FencingLead, found: Zombies) -> None:
         record = FencingRecord(found.connector, found.tasks)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience_s
