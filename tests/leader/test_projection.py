@@ -65,7 +65,7 @@ def test_a_task_in_quarantine_has_failed_and_says_what_to_do() -> None:
     assert dead.running - back.running == poisoned
     found = task(group, "bad-0")
     assert (found["state"], found["reason"], found["member"]) == ("FAILED", "PoisonTask", None)
-    assert "change its connector, or restart it" in found["trace"]
+    assert "fix its connector, then restart it" in found["trace"]
     assert not group.asks_for_round()
 
     group.facts(Facts(ended=frozenset(group.dead)))
