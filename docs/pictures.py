@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from cooperator.model import PolicyName, TaskId
 from cooperator.scenarios.compare import MEASURES, compare, sums
-from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.driver import ScenarioRun, drive
 from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -31,7 +31,7 @@ STORIES: Final = {
 }
 
 
-def stretches(run: Run, end_ms: int) -> Iterator[tuple[TaskId, str, float, float]]:
+def stretches(run: ScenarioRun, end_ms: int) -> Iterator[tuple[TaskId, str, float, float]]:
     """Yields which task ran on which worker, from when to when (at most ``end_ms``), in seconds."""
     running: dict[TaskId, tuple[str, int]] = {}
 

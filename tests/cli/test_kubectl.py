@@ -16,10 +16,10 @@ from cooperator.cli.kubectl.seen import Seen
 from cooperator.cli.kubectl.status_text import amiss, status_text
 from cooperator.cli.kubectl.story_text import Sources, meant, story_text
 from cooperator.cli.kubectl.top import view_of
-from cooperator.cli.plan import Asked
+from cooperator.cli.plan import PlanArguments
 from cooperator.cli.plan_source import with_conditions
 from cooperator.controller.api.client import WORKERS, ApiError
-from cooperator.controller.api.kubeconfig import Place
+from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.logs import LogHistory
 from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
 from cooperator.planner import View
@@ -322,10 +322,12 @@ class TestRefusals:
 
 
 def test_a_plan_runs_in_the_pod_with_its_arguments_unchanged() -> None:
-    asked = Asked(die=("lake-0", "lake-1"), tasks_max=("a=4",), policy=PolicyName.KIP415, max_delay_ms=0)
+    asked = PlanArguments(
+        die=("lake-0", "lake-1"), tasks_max=("a=4",), policy=PolicyName.KIP415, max_delay_ms=0
+    )
     words = ["--die", "lake-0", "--die", "lake-1", "--tasks-max", "a=4", "--policy", "Kip415"]
     assert asked.words() == [*words, "--max-delay-ms", "0"]
-    place = Place(None, "n", ("--context", "moon"))  # type: ignore[arg-type]
+    place = ClusterAddress(None, "n", ("--context", "moon"))  # type: ignore[arg-type]
     assert exec_command(place, ("home", "pod-1"), ["kubectl", "plan"]) == (
         ["kubectl", "--context", "moon", "exec", "-n", "home", "pod-1", "--", "cooperator", "kubectl", "plan"]
     )

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from cooperator.crd import Connector, Worker, compile_desired, parse
 from cooperator.crd.connect import Topics
-from cooperator.crd.imported import Cluster, imported
+from cooperator.crd.imported import ImportedCluster, imported
 from cooperator.leader.reconcile import connector_records
 from cooperator.model import ClusterConfig, ConnectorConfig, TargetState
 
-CLUSTER = Cluster("kafka:9092", "etl", Topics(config="connect-configs"))
+CLUSTER = ImportedCluster("kafka:9092", "etl", Topics(config="connect-configs"))
 PLAIN = {"name": "orders", "connector.class": "a.B", "tasks.max": "4", "topics": "yes", "flush": "007"}
 
 

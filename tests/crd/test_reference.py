@@ -13,7 +13,7 @@ import pytest
 from cooperator.crd import Connector, parse
 from cooperator.local.admission import anchored
 from cooperator.local.layout import StateDir
-from cooperator.local.store import Change, ManifestStore
+from cooperator.local.store import ManifestStore, StoredChange
 
 ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
@@ -52,7 +52,7 @@ def test_the_first_connector_of_the_readme_works_as_written(tmp_path: Path) -> N
     assert manifest is not None
     resources = anchored(parse(manifest[1], "first.yaml"), tmp_path)
     changes = ManifestStore(StateDir(tmp_path / ".cooperator"), lambda: 0).apply(resources, "first.yaml")
-    assert {change for _, change in changes} == {Change.CREATED}
+    assert {change for _, change in changes} == {StoredChange.CREATED}
     # Create its input, and count its output, at the paths in the manifest.
     source, sink = (r.spec.config["path"] for r in resources if isinstance(r, Connector))
     fill = re.search(r"^\$ (mkdir .*?)  +#", steps, re.MULTILINE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState
-from cooperator.leader.observability.group_inspector import NotSeen, Where, compose, with_status
+from cooperator.leader.observability.group_inspector import GroupAddress, NotSeen, compose, with_status
 from cooperator.leader.observability.projection import project
 from cooperator.logs import LeaderRecords, LogsRead
 from cooperator.model import (
@@ -37,7 +37,7 @@ from cooperator.wire import (
 from tests.harness.fake_group import FakeGroup
 
 A, A0, A1, A2 = (TaskId("a", number) for number in range(-1, 3))
-WHERE = Where("kafka:9092", "lake")
+WHERE = GroupAddress("kafka:9092", "lake")
 CONFIG = ClusterConfig(
     5,
     {

@@ -7,7 +7,7 @@ from cooperator.crd import parse
 from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.local.host import Host
-from cooperator.local.layout import Cluster, StateDir
+from cooperator.local.layout import LocalCluster, StateDir
 from cooperator.local.platform import LocalPlatform
 from cooperator.local.store import Stored
 from cooperator.local.view import state_view
@@ -42,7 +42,7 @@ class RecordingLoop:
 
 
 def test_a_restart_reaches_the_group_under_the_name_in_kafka(tmp_path: Path) -> None:
-    host, loop = Host(StateDir(tmp_path), Cluster("id", "127.0.0.1:1")), RecordingLoop()
+    host, loop = Host(StateDir(tmp_path), LocalCluster("id", "127.0.0.1:1")), RecordingLoop()
     host._stored = STORED
     host._workers = {("default", "pipes"): cast(WorkerLoop[LocalPlatform], loop)}
     assert host._restart("default", RestartRecord("orders", task=1)) == (202, "")

@@ -18,7 +18,7 @@ from cooperator.demo.job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
 from cooperator.demo.live import DemoView, Show
 from cooperator.demo.run import run_demo
 from cooperator.demo.sources import collect, read_lines
-from cooperator.demo.watch import History, Kill, judge
+from cooperator.demo.watch import DemoHistory, DemoKill, judge
 from cooperator.local.layout import StateDir
 from cooperator.local.members import read_incarnations
 from cooperator.local.processes import marked
@@ -146,7 +146,7 @@ class Records:
     """The status log as a conversation; a second passes with each record."""
 
     def __init__(self) -> None:
-        self.history = History()
+        self.history = DemoHistory()
         self.now_ms = 0
 
     def says(self, worker: str, task: TaskId, state: TaskState, generation: int, progress: str = "") -> None:
@@ -154,9 +154,9 @@ class Records:
         epoch = Epoch(1, generation)
         self.history.take(TaskStatus(task, state, worker, epoch, self.now_ms, progress=progress))
 
-    def kill(self, member: str, *tasks: TaskId) -> Kill:
+    def kill(self, member: str, *tasks: TaskId) -> DemoKill:
         self.now_ms += 1_000
-        return Kill(member, self.now_ms, frozenset(tasks))
+        return DemoKill(member, self.now_ms, frozenset(tasks))
 
 
 @pytest.fixture

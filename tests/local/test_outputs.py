@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cooperator.crd import parse
 from cooperator.local.host import Host
-from cooperator.local.layout import Cluster, StateDir
+from cooperator.local.layout import LocalCluster, StateDir
 from cooperator.local.view import state_view
 
 MANIFESTS = """
@@ -32,7 +32,7 @@ spec:
 
 def test_one_of_two_stored_conflicting_connectors_runs_and_the_other_explains(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
-    host = Host(state, Cluster("here", bootstrap_servers="127.0.0.1:1"))
+    host = Host(state, LocalCluster("here", bootstrap_servers="127.0.0.1:1"))
     host._store.apply(parse(MANIFESTS, "test"), "test")
     [stored] = state.manifests.glob("*.one.yaml")
     stored.write_text(stored.read_text().replace("/out", "/else/lines-3"))

@@ -11,7 +11,7 @@ from cooperator.host.outputs import withheld
 from cooperator.local.admission import anchored
 from cooperator.local.layout import StateDir, write_json
 from cooperator.local.outputs import claims
-from cooperator.local.store import Change, Key, ManifestStore
+from cooperator.local.store import Key, ManifestStore, StoredChange
 
 LAKE = """
 apiVersion: cooperator.dev/v1alpha1
@@ -63,15 +63,15 @@ def refused(store: ManifestStore, *texts: str) -> list[str]:
 
 def test_created_then_unchanged_then_configured(store: ManifestStore) -> None:
     assert store.apply(resources(LAKE, SOURCES), "a") == [
-        (WORKER, Change.CREATED),
-        (CONNECTOR, Change.CREATED),
+        (WORKER, StoredChange.CREATED),
+        (CONNECTOR, StoredChange.CREATED),
     ]
     assert store.apply(resources(SOURCES, LAKE), "a") == [
-        (CONNECTOR, Change.UNCHANGED),
-        (WORKER, Change.UNCHANGED),
+        (CONNECTOR, StoredChange.UNCHANGED),
+        (WORKER, StoredChange.UNCHANGED),
     ]
     more = SOURCES.replace("tasksMax: 4", "tasksMax: 8")
-    assert store.apply(resources(more), "a") == [(CONNECTOR, Change.CONFIGURED)]
+    assert store.apply(resources(more), "a") == [(CONNECTOR, StoredChange.CONFIGURED)]
     [connector] = store.read().connectors
     assert connector.spec.tasks_max == 8
 
@@ -139,7 +139,7 @@ def test_a_misspelt_worker_is_corrected_since_nothing_was_started(store: Manifes
     store.apply(resources(LAKE, misspelt), "a")
     assert store.read_and_bind().bound == {}
 
-    assert store.apply(resources(SOURCES), "a") == [(CONNECTOR, Change.CONFIGURED)]
+    assert store.apply(resources(SOURCES), "a") == [(CONNECTOR, StoredChange.CONFIGURED)]
     assert store.read_and_bind().bound == {CONNECTOR: "lake"}
     [problem] = refused(store, misspelt)
     assert "spec.workerRef.name cannot be changed from 'lake' to 'laek'" in problem
@@ -172,7 +172,7 @@ def test_a_wrong_class_is_corrected_as_long_as_there_are_no_checkpoints(
     if is_bound:
         store.read_and_bind()
     other = SOURCES.replace("files-to-kafka", "noop").replace("{path: ./data, topic: lines}", "{}")
-    assert store.apply(resources(other), "a") == [(CONNECTOR, Change.CONFIGURED)]
+    assert store.apply(resources(other), "a") == [(CONNECTOR, StoredChange.CONFIGURED)]
 
 
 def test_paths_in_an_object_store_may_exist(store: ManifestStore) -> None:

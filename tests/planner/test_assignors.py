@@ -15,7 +15,7 @@ from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor, Placement, Problem
-from cooperator.scenarios.conformance import NotConformant, apply, check, generate
+from cooperator.scenarios.conformance import AssignorNotConformant, apply, check, generate
 from tests.planner.flow import fewest_moves_to_even_connectors
 from tests.planner.unreliable_group import UnreliableGroup, owned
 
@@ -266,10 +266,10 @@ class Broken:
     ],
 )
 def test_a_nonconformant_assignor_is_told_its_error(wrong: str, complaint: str) -> None:
-    with pytest.raises(NotConformant, match=f"problem .*{complaint}"):
+    with pytest.raises(AssignorNotConformant, match=f"problem .*{complaint}"):
         check(Broken(wrong))
 
 
 def test_an_assignor_that_depends_on_its_history_does_not_conform() -> None:
-    with pytest.raises(NotConformant, match="different placements"):
+    with pytest.raises(AssignorNotConformant, match="different placements"):
         check(Broken("chance"), balanced_within=None)

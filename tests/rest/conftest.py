@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cooperator.rest.app import Server
+from cooperator.rest.app import RestServer
 from tests.rest.fake_front import FakeFront
 
 
@@ -14,8 +14,8 @@ def fake() -> FakeFront:
 
 
 @pytest.fixture
-def server(fake: FakeFront) -> Iterator[Server]:
-    server = Server(fake.front, "127.0.0.1", 0, only_here=True)
+def server(fake: FakeFront) -> Iterator[RestServer]:
+    server = RestServer(fake.front, "127.0.0.1", 0, only_here=True)
     server.start()
     yield server
     server.stop()

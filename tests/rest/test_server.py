@@ -21,13 +21,13 @@ from schemathesis.specs.openapi.checks import (
 
 from cooperator.rest import app
 from cooperator.rest.answers import Right
-from cooperator.rest.app import Server
+from cooperator.rest.app import RestServer
 from cooperator.rest.openapi import document
 from tests.rest.client import Client
 from tests.rest.fake_front import NOOP, FakeFront
 
 
-def test_requests_of_kcctl_are_answered(server: Server) -> None:
+def test_requests_of_kcctl_are_answered(server: RestServer) -> None:
     """The calls of kcctl 1.0 (its interface KafkaConnectApi), in a sensible order."""
     config = {**NOOP, "name": "a"}
     client = Client(server.url)
@@ -63,7 +63,7 @@ def test_requests_of_kcctl_are_answered(server: Server) -> None:
     assert answered == list(expected)
 
 
-def test_a_page_in_a_browser_gets_no_answer(server: Server, fake: FakeFront) -> None:
+def test_a_page_in_a_browser_gets_no_answer(server: RestServer, fake: FakeFront) -> None:
     """Neither a foreign page nor a page whose host name was rebound to this machine gets an answer."""
     fake.create("a")
     code, body = Client(server.url).send("POST /connectors/a/restart", Origin="http://evil.example")
@@ -72,7 +72,7 @@ def test_a_page_in_a_browser_gets_no_answer(server: Server, fake: FakeFront) -> 
     assert fake.group.restarts == []
 
 
-def test_head_is_get_without_the_body(server: Server) -> None:
+def test_head_is_get_without_the_body(server: RestServer) -> None:
     assert Client(server.url).send("HEAD /connectors") == (200, None)
 
 
@@ -97,7 +97,7 @@ def fuzzed() -> Any:
     for name in ("a", "b", "c"):
         fake.create(name)
     fake.ok("PUT /connectors/c/stop", code=204)
-    server = Server(fake.front, "127.0.0.1", 0)
+    server = RestServer(fake.front, "127.0.0.1", 0)
     server.start()
     yield server
     server.stop()
@@ -105,7 +105,9 @@ def fuzzed() -> Any:
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-def test_every_request_that_the_document_allows_gets_a_documented_answer(case: Any, fuzzed: Server) -> None:
+def test_every_request_that_the_document_allows_gets_a_documented_answer(
+    case: Any, fuzzed: RestServer
+) -> None:
     case.call_and_validate(base_url=fuzzed.url.rstrip("/"), checks=CHECKS, timeout=20)
 
 
@@ -113,7 +115,7 @@ def test_every_request_that_the_document_allows_gets_a_documented_answer(case: A
 def connected(*tokens: str) -> Iterator[socket.socket]:
     """A connection to an API that allows the bearers of ``tokens`` everything."""
     fake = FakeFront({f"Bearer {token}": {Right("create")} for token in tokens})
-    server = Server(fake.front, "127.0.0.1", 0)
+    server = RestServer(fake.front, "127.0.0.1", 0)
     server.start()
     try:
         with socket.create_connection(("127.0.0.1", server.port), 10) as connection:

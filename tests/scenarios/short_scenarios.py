@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from cooperator.model import PolicyName, TaskId
-from cooperator.scenarios.driver import Round, Run, drive
+from cooperator.scenarios.driver import ScenarioRound, ScenarioRun, drive
 from cooperator.scenarios.report import metrics
 from cooperator.scenarios.scenario import Scenario, parse_scenarios
 
@@ -35,7 +35,9 @@ def _event(seconds: float, kind: str, subject: Any) -> dict[str, Any]:
     return event | ({"connector": subject} if isinstance(subject, str) else {"pod": subject})
 
 
-def play(policy: PolicyName, *events: tuple[float, str, Any], informed: bool = True, **more: Any) -> Run:
+def play(
+    policy: PolicyName, *events: tuple[float, str, Any], informed: bool = True, **more: Any
+) -> ScenarioRun:
     return drive(scenario(*events, **more), policy, informed)
 
 
@@ -43,16 +45,16 @@ def measured(policy: PolicyName, *events: tuple[float, str, Any], **more: Any) -
     return metrics(play(policy, *events, **more))
 
 
-def at(run: Run, seconds: float) -> Round:
+def at(run: ScenarioRun, seconds: float) -> ScenarioRound:
     """The round at that time."""
     return next(round_ for round_ in run.rounds if round_.time_ms == int(seconds * 1000))
 
 
-def revoked(round_: Round) -> set[TaskId]:
+def revoked(round_: ScenarioRound) -> set[TaskId]:
     return {item for assignment in round_.outcome.plan.assignments.values() for item in assignment.revoked}
 
 
-def assigned(round_: Round, pod: str | None = None) -> set[TaskId]:
+def assigned(round_: ScenarioRound, pod: str | None = None) -> set[TaskId]:
     return {
         item
         for member in round_.members
@@ -61,5 +63,5 @@ def assigned(round_: Round, pod: str | None = None) -> set[TaskId]:
     }
 
 
-def runs_before(round_: Round, pod: str) -> set[TaskId]:
+def runs_before(round_: ScenarioRound, pod: str) -> set[TaskId]:
     return {item for member in round_.members if member.process.name == pod for item in member.items}

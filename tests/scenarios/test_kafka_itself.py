@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.kafka_leader import Decision, KafkaLeader
 from cooperator.model import Assignment, PolicyName, TaskId
-from cooperator.scenarios.driver import Round, Run, drive
+from cooperator.scenarios.driver import ScenarioRound, ScenarioRun, drive
 from tests.scenarios.random_scenarios import scenario
 
 pytestmark = pytest.mark.real
@@ -35,7 +35,7 @@ def test_every_round_is_kafkas(kafka: KafkaLeader) -> None:
     assert rounds > 5 * SCENARIOS, "the scenarios have too few rounds to compare"
 
 
-def ask(kafka: KafkaLeader, run: Run, round_: Round) -> Decision:
+def ask(kafka: KafkaLeader, run: ScenarioRun, round_: ScenarioRound) -> Decision:
     """Kafka's decision in this round, from the same reports."""
     leader = next(member for member in round_.members if member.member_id == round_.outcome.leader)
     kafka.configure(round_.outcome.config)

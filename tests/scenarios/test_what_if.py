@@ -8,7 +8,7 @@ import pytest
 
 from cooperator.model import INSTANCE, Hold, Member, Memory, Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View
-from cooperator.scenarios.answer import Answer, PlayedRound, to_plain
+from cooperator.scenarios.answer import PlayedRound, WhatIfAnswer, to_plain
 from cooperator.scenarios.changes import (
     Add,
     Change,
@@ -51,7 +51,7 @@ def started(round_: PlayedRound) -> dict[TaskId, str]:
     return {step.task: step.member for step in round_.starts}
 
 
-def after_s(answer: Answer) -> list[float]:
+def after_s(answer: WhatIfAnswer) -> list[float]:
     return [(round_.at_ms - NOW) / 1000 for round_ in answer.rounds]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cooperator.model import Policy, TaskId
 from cooperator.planner.view import Facts
-from cooperator.scenarios.answer import Answer
+from cooperator.scenarios.answer import WhatIfAnswer
 from cooperator.scenarios.changes import Add, Change, Delete, Die, Drain, Join, Leave, Resize, Restart, Vanish
 from cooperator.scenarios.snapshot import LedBy, Snapshot, from_json, to_json
 from cooperator.scenarios.what_if import what_if
@@ -108,7 +108,7 @@ def placed(group: FakeGroup) -> dict[TaskId, str]:
     return {task: member.identity for member in group.members.values() for task in member.running}
 
 
-def compare_round(answer: Answer, group: FakeGroup, before: Mapping[TaskId, object]) -> None:
+def compare_round(answer: WhatIfAnswer, group: FakeGroup, before: Mapping[TaskId, object]) -> None:
     """Compares the first simulated round with the one just held."""
     plan = group.machine.state.plan
     assert plan is not None

@@ -20,7 +20,7 @@ from cooperator.crd import ConditionStatus
 from cooperator.crd.conditions import stored_conditions
 from cooperator.host.kept import kept_of_connector, kept_of_worker
 from cooperator.host.progress import Reported, reported
-from cooperator.local.layout import Cluster, StateDir, read_cluster
+from cooperator.local.layout import LocalCluster, StateDir, read_cluster
 from cooperator.local.members import INCARNATION, ProcessIncarnation, read_incarnation
 from cooperator.model import (
     Fencing,
@@ -318,4 +318,4 @@ def test_files_of_a_later_local_host_are_read(tmp_path: Path) -> None:
     assert read_incarnation(tmp_path) == process
     state = StateDir(tmp_path)
     state.cluster.write_text(json.dumps(with_newer({"id": "c", "bootstrap_servers": "b:1"})))
-    assert read_cluster(state) == Cluster("c", "b:1")
+    assert read_cluster(state) == LocalCluster("c", "b:1")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cooperator.crd.base import ObjectMeta
 from cooperator.crd.connect import Topics
-from cooperator.crd.imported import Cluster, Imported, imported, why
+from cooperator.crd.imported import Imported, ImportedCluster, imported, why
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.group import GroupState, GroupUnavailable, describe_group
 from cooperator.host.security import client_settings, text_of
@@ -116,7 +116,7 @@ def _import(
             f"topic {config_topic!r} does not exist: set --config-topic to the config.storage.topic of the "
             "cluster's workers"
         )
-    cluster = Cluster(bootstrap_servers, group, topics, kafka)
+    cluster = ImportedCluster(bootstrap_servers, group, topics, kafka)
     members = [(member.client_id, member.metadata) for member in described.members]
     owner = read.leader.owner if read.leader is not None else None
     refusals = adoption_refusals(group, owner, members, (namespace, name), config_topic, read.config_end)

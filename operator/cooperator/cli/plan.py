@@ -81,7 +81,7 @@ MaxDelayOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanArguments:
     """The changes to play, as the options give them (None: not given); fields have the options' names."""
 
     leave: Sequence[str] | None = None
@@ -147,7 +147,7 @@ def plan(
         snapshot = _snapshot(bootstrap_servers, group, worker, namespace, state, file, config_topic)
         if save is not None:
             _write(save, to_json(snapshot))
-        asked = Asked(
+        asked = PlanArguments(
             leave=leave,
             die=die,
             restart=restart,
@@ -163,7 +163,7 @@ def plan(
         typer.echo(answer_text(snapshot, asked, output))
 
 
-def answer_text(snapshot: Snapshot, asked: Asked, output: Output) -> str:
+def answer_text(snapshot: Snapshot, asked: PlanArguments, output: Output) -> str:
     """Raises PlanError, ChangeError."""
     chosen = snapshot.view.policy
     if asked.policy is not None:

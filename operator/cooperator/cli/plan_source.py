@@ -9,7 +9,7 @@ from typing import Any
 from cooperator.connectors import find
 from cooperator.connectors.options import OptionError
 from cooperator.crd import Worker
-from cooperator.leader.observability.group_inspector import Where, look, with_status
+from cooperator.leader.observability.group_inspector import GroupAddress, look, with_status
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir, read_cluster
@@ -33,7 +33,7 @@ def of_group(bootstrap_servers: str, group_id: str, config_topic: str | None = N
             raise PlanError(
                 f"--bootstrap-servers {server.strip()!r} is not host:port: write host1:port1,host2:port2"
             )
-    snapshot = look(Where(bootstrap_servers, group_id, config_topic))
+    snapshot = look(GroupAddress(bootstrap_servers, group_id, config_topic))
     if snapshot.led_by is LedBy.OPERATOR:
         note = (
             "what only the operator's host knows (expected, cordoned and quarantined members) and the "
@@ -54,7 +54,7 @@ def of_worker(state: Path, namespace: str, name: str) -> Snapshot:
             f"{choice(name, sorted(known)) if known else 'it has none'}"
         )
     worker = known[name]
-    snapshot = look(Where(_servers(directory, worker), worker.group_id))
+    snapshot = look(GroupAddress(_servers(directory, worker), worker.group_id))
     try:
         groups = ask_host(directory)["groups"]
     except HostAway:

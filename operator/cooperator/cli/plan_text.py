@@ -6,11 +6,11 @@ from typing import Any
 
 from cooperator.model import TaskId, group_tasks
 from cooperator.model.text import counted
-from cooperator.scenarios.answer import Answer, Load, PlayedRound, Step, Waiting
+from cooperator.scenarios.answer import Load, PlanStep, PlayedRound, Waiting, WhatIfAnswer
 from cooperator.terminal.tables import table
 
 
-def text_of(answer: Answer) -> str:
+def text_of(answer: WhatIfAnswer) -> str:
     """Header, rounds, loads and a summary, without a final newline."""
     blocks = [_header(answer)]
     if answer.rounds:
@@ -20,14 +20,14 @@ def text_of(answer: Answer) -> str:
     return "\n\n".join(blocks)
 
 
-def _header(answer: Answer) -> str:
+def _header(answer: WhatIfAnswer) -> str:
     leader = {"operator": "the operator", "member": "a member", "stock": "a Kafka Connect worker"}
     members = sum(load.before is not None for load in answer.loads)
     led = f"led by {leader[answer.led_by.value]}, policy {answer.policy}, {counted(members, 'member')}"
     return f"group {answer.group}, {led}\nwhat if: {'; '.join(answer.changes) or 'no changes'}"
 
 
-def _rounds(answer: Answer) -> str:
+def _rounds(answer: WhatIfAnswer) -> str:
     rows: list[dict[str, Any]] = []
     held: frozenset[Waiting] = frozenset()
     for number, round_ in enumerate(answer.rounds, start=1):
@@ -60,7 +60,7 @@ def _rows(round_: PlayedRound, held_before: frozenset[Waiting], now_ms: int) -> 
         yield {"what": "waits no more", "member": "-", "items": "-", "why": ""}
 
 
-def _steps(what: str, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
+def _steps(what: str, steps: Iterable[PlanStep]) -> Iterator[dict[str, Any]]:
     ordered = sorted(steps, key=lambda step: (step.member, step.why, step.task))
     for (member, why), same in groupby(ordered, key=lambda step: (step.member, step.why)):
         yield {"what": what, "member": member, "items": _items(step.task for step in same), "why": why}
@@ -102,7 +102,7 @@ def _loads(loads: Sequence[Load]) -> str:
     )
 
 
-def _summary(answer: Answer) -> str:
+def _summary(answer: WhatIfAnswer) -> str:
     lines = []
     if not answer.rounds:
         lines.append("nothing changes")

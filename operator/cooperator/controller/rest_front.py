@@ -19,7 +19,7 @@ from cooperator.controller.supplies import apply_own
 from cooperator.crd import Connector, Worker
 from cooperator.crd.conditions import INVALID_SPEC, NAME_TAKEN
 from cooperator.leader.service import LeaderService
-from cooperator.rest.app import Server
+from cooperator.rest.app import RestServer
 from cooperator.rest.of_worker import front_of, terms_of
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class WorkerFront:
         self._api = api
         self._options = options
         self._leader = leader
-        self._server: Server | None = None
+        self._server: RestServer | None = None
         self._terms: object = None
         self._written_at = float("-inf")
         self._refused = refused
@@ -88,7 +88,7 @@ class WorkerFront:
         api = self._api.writing_as(REST)
         connectors = KubernetesConnectors(api, namespace, name, self._in_effect)
         front = front_of(worker, self._leader, connectors, KubernetesAccess(api, namespace))
-        server = Server(front, self._options.host, 0, tls=self._options.tls)
+        server = RestServer(front, self._options.host, 0, tls=self._options.tls)
         server.start()
         log.info("Worker %s/%s: Kafka Connect's REST API at port %d", namespace, name, server.port)
         self._server, self._terms = server, terms_of(worker)

@@ -51,7 +51,7 @@ _STATES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ImportedCluster:
     """Identifies a Connect cluster."""
 
     bootstrap_servers: str
@@ -87,7 +87,7 @@ class Imported:
 
 
 def imported(
-    cluster: Cluster, config: ClusterConfig, name: str, namespace: str, refusals: Iterable[str] = ()
+    cluster: ImportedCluster, config: ClusterConfig, name: str, namespace: str, refusals: Iterable[str] = ()
 ) -> Imported:
     """``name`` is the Worker's. For ``refusals`` see ``Imported``.
 

@@ -31,7 +31,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DemoVerdict:
     """``missing`` and ``doubled`` count rows; ``derived_right``: the computed column is correct, too."""
 
     missing: int
@@ -58,8 +58,8 @@ def content_of_lake(path: Path) -> tuple[Content, int]:
     return _content(rows), sum(table.column("length").to_pylist())
 
 
-def compare(sources: Content, lake: Content, lengths: int) -> Verdict:
-    return Verdict(
+def compare(sources: Content, lake: Content, lengths: int) -> DemoVerdict:
+    return DemoVerdict(
         missing=(sources.rows - lake.rows).total(),
         doubled=(lake.rows - sources.rows).total(),
         derived_right=lengths == lake.characters,

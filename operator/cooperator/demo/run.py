@@ -19,15 +19,15 @@ from cooperator.crd import Resource, Worker, parse
 from cooperator.demo import job
 from cooperator.demo.check import (
     Content,
+    DemoVerdict,
     SinkCounter,
-    Verdict,
     compare,
     content_of_lake,
     content_of_sources,
 )
 from cooperator.demo.live import DemoView, Show
 from cooperator.demo.sources import collect
-from cooperator.demo.watch import Findings, History, Kill, judge
+from cooperator.demo.watch import DemoHistory, DemoKill, Findings, judge
 from cooperator.local import processes
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
@@ -52,15 +52,15 @@ class DemoFailed(Exception):
 
 
 @dataclass(slots=True)
-class Run:
+class DemoRun:
     """The state of the running demo."""
 
     began: float
     expected: Content
-    history: History
+    history: DemoHistory
     lake: SinkCounter
     story: list[str] = field(default_factory=list)
-    kill: Kill | None = None
+    kill: DemoKill | None = None
     killed_at: float = 0.0
     held_from: float | None = None
     held_to: float | None = None
@@ -102,7 +102,7 @@ def run_demo(
         with console.step("members join"):
             _await_members(state)
         _apply(store, [each for each in resources if not isinstance(each, Worker)], manifest.name, console)
-        run = Run(began, expected, History(), SinkCounter(lake))
+        run = DemoRun(began, expected, DemoHistory(), SinkCounter(lake))
         with _status_records(state, run.history.take), Show(screen) as show:
             _watch(run, state, show)
         bring_down(state, console)
@@ -135,7 +135,7 @@ def _await_members(state: StateDir) -> None:
             shown = DemoView(ask_host(state))
 
 
-def _watch(run: Run, state: StateDir, show: Show) -> None:
+def _watch(run: DemoRun, state: StateDir, show: Show) -> None:
     """Observes and reports until every row is in the lake, and kills one member on the way."""
     arrived, arrived_at, complete_at = -1, time.monotonic(), None
     while True:
@@ -161,7 +161,7 @@ def _watch(run: Run, state: StateDir, show: Show) -> None:
         time.sleep(_LOOK_S)
 
 
-def _tell(run: Run, shown: DemoView) -> None:
+def _tell(run: DemoRun, shown: DemoView) -> None:
     """Adds new events of the view to the story."""
     story = run.story
     if not story and _all_run(shown):
@@ -180,7 +180,7 @@ def _tell(run: Run, shown: DemoView) -> None:
         story.append(f"{run.kill.member} is back after {after_s:.0f} s and has {what} again")
 
 
-def _kill(run: Run, shown: DemoView) -> Kill:
+def _kill(run: DemoRun, shown: DemoView) -> DemoKill:
     """Kills the member that runs the most, by kill -9."""
     runs = {
         member["name"]: frozenset(
@@ -192,7 +192,7 @@ def _kill(run: Run, shown: DemoView) -> Kill:
     processes.signal_group(victim["pid"], victim["incarnation"], signal.SIGKILL)
     name = victim["name"]
     run.story.append(f"kill -9 {victim['pid']}: {name} dies with {len(runs[name])} tasks in mid-stream")
-    return Kill(name, time.time_ns() // 1_000_000, runs[name])
+    return DemoKill(name, time.time_ns() // 1_000_000, runs[name])
 
 
 def _all_run(shown: DemoView) -> bool:
@@ -236,7 +236,9 @@ def _nothing_left(state: StateDir) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _report(run: Run, lake: Content, verdict: Verdict, findings: Findings, screen: RichConsole) -> None:
+def _report(
+    run: DemoRun, lake: Content, verdict: DemoVerdict, findings: Findings, screen: RichConsole
+) -> None:
     counters = run.last["groups"][0].get("counters", {}) if run.last.get("groups") else {}
     rows = {
         "rows in": f"{run.expected.count:,}  (content {run.expected.digest})",
@@ -255,7 +257,7 @@ def _report(run: Run, lake: Content, verdict: Verdict, findings: Findings, scree
         screen.print(f"  {name:<30} {value}", markup=False, highlight=False)
 
 
-def _hold(run: Run, findings: Findings) -> dict[str, str]:
+def _hold(run: DemoRun, findings: Findings) -> dict[str, str]:
     if run.kill is None or run.held_to is None:
         return {"held": "nothing"}
     lost = len(run.kill.tasks)

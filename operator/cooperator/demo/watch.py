@@ -33,7 +33,7 @@ class _Task:
     running: tuple[str, Epoch | None] | None = None
 
 
-class History:
+class DemoHistory:
     """Collects status records in the order of the log. It is thread-safe.
 
     A task counts as started again when it runs after a record that it did not, on another member, or under
@@ -66,7 +66,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class DemoKill:
     """The kill of a member: its name, the time, and the tasks it ran."""
 
     member: str
@@ -93,7 +93,7 @@ class Findings:
         return sum(self.idle_ms) / 1000
 
 
-def judge(history: History, kill: Kill | None) -> Findings:
+def judge(history: DemoHistory, kill: DemoKill | None) -> Findings:
     tasks = history.tasks()
     lost = kill.tasks if kill is not None else frozenset()
     needless = sum(max(0, len(history.starts(t)) - (2 if t in lost else 1)) for t in tasks)

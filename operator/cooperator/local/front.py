@@ -7,7 +7,7 @@ from cooperator.crd import Connector, Resource, ResourceError, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.local.store import Key, ManifestStore
 from cooperator.rest.answers import Refused, Right
-from cooperator.rest.app import Server
+from cooperator.rest.app import RestServer
 from cooperator.rest.of_worker import front_of, terms_of
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Fronts:
 
     def __init__(self, store: ManifestStore) -> None:
         self._store = store
-        self._servers: dict[Name, tuple[object, Server]] = {}
+        self._servers: dict[Name, tuple[object, RestServer]] = {}
         self._refused: dict[Name, str] = {}
 
     def keep(self, workers: Mapping[Name, Worker], leader: Callable[[Name], LeaderService | None]) -> None:
@@ -83,7 +83,7 @@ class Fronts:
 
     def _start(self, name: Name, worker: Worker, leader: Callable[[Name], LeaderService | None]) -> None:
         front = front_of(worker, lambda: leader(name), LocalConnectors(self._store, *name), Everybody())
-        server = Server(front, "127.0.0.1", worker.spec.rest.port, only_here=True)
+        server = RestServer(front, "127.0.0.1", worker.spec.rest.port, only_here=True)
         try:
             server.start()
         except OSError as error:

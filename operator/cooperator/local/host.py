@@ -27,7 +27,7 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.daemon import host_lock
 from cooperator.local.front import Fronts
-from cooperator.local.layout import Cluster, StateDir, read_cluster, write_json
+from cooperator.local.layout import LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import MemberProcesses
 from cooperator.local.outputs import shared_directories
 from cooperator.local.platform import LocalPlatform
@@ -56,7 +56,7 @@ class AlreadyRunning(Exception):
 class Host:
     """One daemon. ``run`` returns after ``end``, or when everything has been brought down."""
 
-    def __init__(self, state: StateDir, cluster: Cluster) -> None:
+    def __init__(self, state: StateDir, cluster: LocalCluster) -> None:
         self._state = state
         self._cluster = cluster
         self._store = ManifestStore(state, now_ms)

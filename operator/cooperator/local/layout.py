@@ -24,7 +24,7 @@ class ClusterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class LocalCluster:
     """The permanent settings of a state directory.
 
     ``id`` is part of the groups' owner, so that two directories never lead one group. ``bootstrap_servers``
@@ -130,9 +130,9 @@ def known_fields(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
     return {field.name: value[field.name] for field in fields(kind) if field.name in value}
 
 
-def read_cluster(state: StateDir) -> Cluster | None:
+def read_cluster(state: StateDir) -> LocalCluster | None:
     value = read_json(state.cluster)
-    return Cluster(**known_fields(Cluster, value)) if value is not None else None
+    return LocalCluster(**known_fields(LocalCluster, value)) if value is not None else None
 
 
 def absolute_location(location: str, base: Path) -> str:

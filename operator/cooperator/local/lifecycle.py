@@ -13,7 +13,7 @@ from cooperator.host.pool_step import HALT_KILL_MS
 from cooperator.local import processes
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.daemon import await_host_end, end_host, host_pid, start_host
-from cooperator.local.layout import Cluster, ClusterError, StateDir, read_cluster, write_json
+from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import read_incarnations
 from cooperator.local.probe import answers_metadata
 
@@ -105,10 +105,10 @@ def delete_state(state: StateDir) -> None:
     shutil.rmtree(state.root)
 
 
-def _settle(state: StateDir, bootstrap_servers: str | None) -> Cluster:
+def _settle(state: StateDir, bootstrap_servers: str | None) -> LocalCluster:
     """Stores and returns the cluster's new settings. A daemon with other settings is ended."""
     known = read_cluster(state)
-    cluster = known or Cluster(f"local-{uuid.uuid4().hex[:12]}", bootstrap_servers)
+    cluster = known or LocalCluster(f"local-{uuid.uuid4().hex[:12]}", bootstrap_servers)
     if bootstrap_servers is not None and bootstrap_servers != cluster.bootstrap_servers:
         if any(state.workers.glob("*/worker.yaml")):
             raise ClusterError(

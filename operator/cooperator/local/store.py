@@ -17,7 +17,7 @@ from cooperator.local.stored import Stored as Stored
 from cooperator.local.stored import worker_of
 
 
-class Change(StrEnum):
+class StoredChange(StrEnum):
     """The effect of an apply, in kubectl's words."""
 
     CREATED = "created"
@@ -75,7 +75,7 @@ class ManifestStore:
         stats = ((path.name, path.stat()) for path in self._files() if path.exists())
         return tuple((name, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
 
-    def apply(self, resources: Sequence[Resource], source: str) -> list[tuple[Key, Change]]:
+    def apply(self, resources: Sequence[Resource], source: str) -> list[tuple[Key, StoredChange]]:
         """Stores all of the resources, or raises ``ResourceError`` with every problem and stores none."""
         # Users wait for the other commands, which need none of the connectors that it loads.
         from cooperator.local import admission
@@ -119,9 +119,9 @@ class ManifestStore:
                 return False
             return True
 
-    def _put(self, new: Resource, old: Resource | None) -> Change:
+    def _put(self, new: Resource, old: Resource | None) -> StoredChange:
         if old is not None and _same(old, new):
-            return Change.UNCHANGED
+            return StoredChange.UNCHANGED
         meta = {
             "uid": old.metadata.uid if old else str(uuid.uuid4()),
             "creation_timestamp": old.metadata.creation_timestamp if old else timestamp(self._clock_ms()),
@@ -129,7 +129,7 @@ class ManifestStore:
         }
         stored = new.model_copy(update={"metadata": new.metadata.model_copy(update=meta)})
         write_atomically(self._path(Key.of(new)), dump([stored]))
-        return Change.CONFIGURED if old else Change.CREATED
+        return StoredChange.CONFIGURED if old else StoredChange.CREATED
 
     def _binding(self, connector: Connector) -> Path:
         return self._state.binding(connector.metadata.namespace, connector.metadata.name)

@@ -17,7 +17,7 @@ _BODY_S: Final = 30.0
 _HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-class Server:
+class RestServer:
     """Serves ``front`` from ``start`` to ``stop``; port 0 picks a free one.
 
     ``only_here`` is for fronts without authentication. A page in a browser of this machine can send requests

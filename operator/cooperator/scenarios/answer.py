@@ -7,15 +7,15 @@ from typing import Any, Final
 from cooperator.model import Memory, TaskId
 from cooperator.planner import Reason, View
 from cooperator.scenarios.changes import Change
-from cooperator.scenarios.driver import Round, Run
-from cooperator.scenarios.group import Group
+from cooperator.scenarios.driver import ScenarioRound, ScenarioRun
+from cooperator.scenarios.group import ScenarioGroup
 from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 FORMAT: Final = "cooperator-answer/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """A member releases or starts a task (or instance); ``why`` is a ``planner.Why``."""
 
     task: TaskId
@@ -40,8 +40,8 @@ class PlayedRound:
 
     at_ms: int
     cause: str
-    lets_go: tuple[Step, ...]
-    starts: tuple[Step, ...]
+    lets_go: tuple[PlanStep, ...]
+    starts: tuple[PlanStep, ...]
     held: tuple[Waiting, ...]
 
 
@@ -64,7 +64,7 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfAnswer:
     """The answer to a "what if" question.
 
     ``rounds``: the rounds that change something, until rest. ``starts``: number of task starts.
@@ -91,13 +91,15 @@ class Answer:
     notes: tuple[str, ...]
 
 
-def answer_of(snapshot: Snapshot, changes: Sequence[Change], run: Run, notes: Iterable[str]) -> Answer:
+def answer_of(
+    snapshot: Snapshot, changes: Sequence[Change], run: ScenarioRun, notes: Iterable[str]
+) -> WhatIfAnswer:
     """Return the answer from a run that began at ``snapshot``."""
     group, view = run.group, snapshot.view
     placed = {task: process.name for process in group.members() for task in process.running}
     warnings = dict.fromkeys(text for round_ in run.rounds for text in round_.outcome.plan.warnings)
     rounds = tuple(_rounds(run.rounds, snapshot.memory, view.now_ms))
-    return Answer(
+    return WhatIfAnswer(
         group=snapshot.group,
         led_by=snapshot.led_by,
         policy=view.policy.name.value,
@@ -124,17 +126,17 @@ def due(memory: Memory) -> dict[str, frozenset[TaskId]]:
     return owed
 
 
-def _rounds(rounds: Iterable[Round], memory: Memory, now_ms: int) -> Iterator[PlayedRound]:
+def _rounds(rounds: Iterable[ScenarioRound], memory: Memory, now_ms: int) -> Iterator[PlayedRound]:
     holds = (hold for hold in memory.holds.values() if hold.until_ms > now_ms)
     waiting = frozenset(task for hold in holds for task in hold.tasks)
     for round_ in rounds:
         plan = round_.outcome.plan
-        lets_go: list[Step] = []
-        starts: list[Step] = []
+        lets_go: list[PlanStep] = []
+        starts: list[PlanStep] = []
         for member in round_.members:
             assignment, name = round_.outcome.assignment(member.member_id), member.process.name
-            lets_go += (Step(task, name, _why(plan.revoked_why, task)) for task in assignment.revoked)
-            starts += (Step(task, name, _why(plan.assigned_why, task)) for task in assignment.assigned)
+            lets_go += (PlanStep(task, name, _why(plan.revoked_why, task)) for task in assignment.revoked)
+            starts += (PlanStep(task, name, _why(plan.assigned_why, task)) for task in assignment.assigned)
         if lets_go or starts or plan.held.keys() != waiting:
             held = (Waiting(t, w.identity, w.until_ms, w.reason.value) for t, w in sorted(plan.held.items()))
             yield PlayedRound(
@@ -147,7 +149,7 @@ def _rounds(rounds: Iterable[Round], memory: Memory, now_ms: int) -> Iterator[Pl
         waiting = frozenset(plan.held)
 
 
-def _order(step: Step) -> tuple[str, TaskId]:
+def _order(step: PlanStep) -> tuple[str, TaskId]:
     return step.member, step.task
 
 
@@ -163,12 +165,12 @@ _CAUSES: Final = {
 }
 
 
-def _cause(round_: Round) -> str:
+def _cause(round_: ScenarioRound) -> str:
     texts = dict.fromkeys(str(event.raw["says"]) for event in round_.events)
     return ", ".join(texts or (_CAUSES[trigger] for trigger in round_.trigger))
 
 
-def _loads(view: View, group: Group) -> Iterator[Load]:
+def _loads(view: View, group: ScenarioGroup) -> Iterator[Load]:
     before: dict[str, list[TaskId]] = {}
     after: dict[str, list[TaskId]] = {}
     for member in view.members:
@@ -194,7 +196,7 @@ def _moved(snapshot: Snapshot, now: Mapping[TaskId, str]) -> Iterator[Moved]:
             yield Moved(task, was[task], now[task])
 
 
-def to_plain(answer: Answer) -> dict[str, Any]:
+def to_plain(answer: WhatIfAnswer) -> dict[str, Any]:
     """Return the answer as a JSON value; the format is documented in ``docs/planner.md``."""
     now_ms = answer.now_ms
     return {
@@ -236,7 +238,7 @@ def _item(task: TaskId) -> dict[str, Any]:
     return {"name": str(task), "connector": task.connector, "task": task.task}
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: PlanStep) -> dict[str, Any]:
     return {**_item(step.task), "member": step.member, "why": step.why}
 
 

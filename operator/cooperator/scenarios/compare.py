@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cooperator.model import PolicyName
-from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.driver import ScenarioRun, drive
 from cooperator.scenarios.report import metrics
 from cooperator.scenarios.scenario import Scenario
 
@@ -60,7 +60,7 @@ def compare(scenarios: Iterable[Scenario]) -> list[Compared]:
     return compared
 
 
-def _leader_stays(run: Run) -> bool:
+def _leader_stays(run: ScenarioRun) -> bool:
     return len({round_.outcome.leader for round_ in run.rounds}) <= 1
 
 

@@ -14,7 +14,7 @@ from cooperator.model import TaskId
 from cooperator.planner.problem import Assignor, Placement, Problem
 
 
-class NotConformant(AssertionError):
+class AssignorNotConformant(AssertionError):
     """The assignor broke a rule; the message says how, and gives the seed of the problem."""
 
 
@@ -27,8 +27,8 @@ def check(assignor: Assignor, problems: int = 300, balanced_within: int | None =
     for seed in range(problems):
         try:
             _check(assignor, generate(seed), balanced_within)
-        except NotConformant as failure:
-            raise NotConformant(f"problem {seed}: {failure}") from None
+        except AssignorNotConformant as failure:
+            raise AssignorNotConformant(f"problem {seed}: {failure}") from None
 
 
 def generate(seed: int) -> Problem:
@@ -77,24 +77,24 @@ def apply(problem: Problem, placement: Placement) -> dict[str, set[TaskId]]:
 def _check(assignor: Assignor, problem: Problem, balanced_within: int | None) -> None:
     placement = assignor.assign(problem)
     for complaint in _complaints(problem, placement):
-        raise NotConformant(complaint)
+        raise AssignorNotConformant(complaint)
     final = apply(problem, placement)
     loads = [len(items) for items in final.values()]
     if balanced_within is not None and max(loads) - min(loads) > balanced_within:
-        raise NotConformant(f"loads {loads} differ by more than {balanced_within}")
+        raise AssignorNotConformant(f"loads {loads} differ by more than {balanced_within}")
     if assignor.assign(problem) != placement:
-        raise NotConformant("the same problem gives different placements")
+        raise AssignorNotConformant("the same problem gives different placements")
     shuffled = {identity: frozenset(sorted(items, reverse=True)) for identity, items in problem.kept.items()}
     if assignor.assign(replace(problem, kept=shuffled)) != placement:
-        raise NotConformant("the result depends on the iteration order of a set")
+        raise AssignorNotConformant("the result depends on the iteration order of a set")
     at_rest = replace(problem, kept={i: frozenset(items) for i, items in final.items()}, pool=(), owed={})
     if assignor.assign(at_rest) != Placement():
-        raise NotConformant("the result is not stable: a second call moves something")
+        raise AssignorNotConformant("the result is not stable: a second call moves something")
     held_back = assignor.assign(replace(problem, balance=False))
     if held_back.released:
-        raise NotConformant("an item is released although balance is False")
+        raise AssignorNotConformant("an item is released although balance is False")
     for complaint in _complaints(replace(problem, balance=False), held_back):
-        raise NotConformant(f"without balance: {complaint}")
+        raise AssignorNotConformant(f"without balance: {complaint}")
 
 
 def _complaints(problem: Problem, placement: Placement) -> Iterator[str]:

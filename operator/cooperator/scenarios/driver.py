@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Policy, PolicyName, TaskId
-from cooperator.scenarios.group import Group
+from cooperator.scenarios.group import ScenarioGroup
 from cooperator.scenarios.knowledge import Knowledge
-from cooperator.scenarios.leaders import Leader, Outcome, leader_for
+from cooperator.scenarios.leaders import Leader, LeaderOutcome, leader_for
 from cooperator.scenarios.scenario import Event, Scenario
 from cooperator.scenarios.workers import Process
 
@@ -15,7 +15,7 @@ MOST_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedItems:
     """A member as it joined a round."""
 
     process: Process
@@ -25,7 +25,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ScenarioRound:
     """The record of one round; the counts are those after it, in order of the members."""
 
     number: int
@@ -35,40 +35,40 @@ class Round:
     generation: int
     config_offset: int
     config: dict[str, int]
-    members: tuple[Reported, ...]
-    outcome: Outcome
+    members: tuple[ReportedItems, ...]
+    outcome: LeaderOutcome
     undelivered: tuple[str, ...]
     running_tasks: tuple[int, ...]
     running_instances: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScenarioRun:
     """The record of a scenario under a policy. ``quiescent``: it came to rest."""
 
     scenario: Scenario
     policy: PolicyName
-    rounds: tuple[Round, ...]
-    group: Group
+    rounds: tuple[ScenarioRound, ...]
+    group: ScenarioGroup
     quiescent: bool
 
 
-def drive(scenario: Scenario, policy: PolicyName, informed: bool = True) -> Run:
+def drive(scenario: Scenario, policy: PolicyName, informed: bool = True) -> ScenarioRun:
     """Run ``scenario`` until no event or timer is left.
 
     ``informed``: the operator (policy Default) knows the pods that it has ordered (see ``knowledge``).
     """
-    group = Group(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
+    group = ScenarioGroup(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
     return play(group, policy, leader_for(policy, Knowledge(scenario) if informed else None))
 
 
-def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) -> Run:
+def play(group: ScenarioGroup, policy: PolicyName, leader: Leader, alone: bool = False) -> ScenarioRun:
     """Apply the events of ``group``'s scenario, and hold rounds, until no event or timer is left.
 
     ``alone``: rounds are held even without any worker.
     """
     scenario, start_ms = group.scenario, group.now_ms
-    rounds: list[Round] = []
+    rounds: list[ScenarioRound] = []
     unseen: list[Event] = []
     for time_ms, events in _times(group):
         group.advance(time_ms)
@@ -83,13 +83,13 @@ def play(group: Group, policy: PolicyName, leader: Leader, alone: bool = False) 
         if not trigger or not (group.members() or alone):
             continue
         if len(rounds) == MOST_ROUNDS:
-            return _finish(Run(scenario, policy, tuple(rounds), group, quiescent=False))
+            return _finish(ScenarioRun(scenario, policy, tuple(rounds), group, quiescent=False))
         rounds.append(_round(group, leader, len(rounds) + 1, tuple(trigger), tuple(unseen)))
         unseen.clear()
-    return _finish(Run(scenario, policy, tuple(rounds), group, quiescent=True))
+    return _finish(ScenarioRun(scenario, policy, tuple(rounds), group, quiescent=True))
 
 
-def _times(group: Group) -> Iterator[tuple[int, Sequence[Event]]]:
+def _times(group: ScenarioGroup) -> Iterator[tuple[int, Sequence[Event]]]:
     """Yield each time at which something is due, with its events; the start comes first."""
     events = list(group.scenario.events)
     done, time_ms = 0, group.now_ms
@@ -108,17 +108,17 @@ def _times(group: Group) -> Iterator[tuple[int, Sequence[Event]]]:
 
 
 def _round(
-    group: Group, leader: Leader, number: int, trigger: tuple[str, ...], events: tuple[Event, ...]
-) -> Round:
+    group: ScenarioGroup, leader: Leader, number: int, trigger: tuple[str, ...], events: tuple[Event, ...]
+) -> ScenarioRound:
     group.generation += 1
     members = group.members()
-    reported = tuple(Reported(m, m.member_id, group.offset_of(m), m.report()) for m in members)
+    reported = tuple(ReportedItems(m, m.member_id, group.offset_of(m), m.report()) for m in members)
     outcome = leader.decide(group, _cause(number, trigger, events))
     undelivered = group.undelivered()
     for member in members:
         _deliver(group, member, outcome, undelivered)
     group.finish_stops()
-    return Round(
+    return ScenarioRound(
         number=number,
         time_ms=group.now_ms,
         trigger=trigger,
@@ -140,7 +140,9 @@ def _cause(number: int, trigger: Sequence[str], events: Sequence[Event]) -> str:
     return f"{number}: {', '.join(what or trigger)}"
 
 
-def _deliver(group: Group, member: Process, outcome: Outcome, undelivered: dict[str, bool]) -> None:
+def _deliver(
+    group: ScenarioGroup, member: Process, outcome: LeaderOutcome, undelivered: dict[str, bool]
+) -> None:
     """Deliver a member's assignment, unless delivery fails, and let the member apply it."""
     assignment = outcome.assignment(member.member_id)
     group.meter.revokes(assignment.revoked)
@@ -167,6 +169,6 @@ def _deliver(group: Group, member: Process, outcome: Outcome, undelivered: dict[
         group.want_rejoin()
 
 
-def _finish(run: Run) -> Run:
+def _finish(run: ScenarioRun) -> ScenarioRun:
     run.group.meter.finish(run.group.now_ms)
     return run

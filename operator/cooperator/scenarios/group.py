@@ -19,7 +19,7 @@ FIRST_OFFSET = 2
 """The config offset with which the vectors start, whatever the number of connectors."""
 
 
-class Group:
+class ScenarioGroup:
     """The processes, the configuration and the timers of a simulated group."""
 
     def __init__(self, scenario: Scenario, lease_ms: int | None = None, now_ms: int = 0) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from cooperator.model import Assignment, Member, Memory, Policy, PolicyName
 from cooperator.planner import Facts, Plan, View, Workspace, plan
-from cooperator.scenarios.group import Group
+from cooperator.scenarios.group import ScenarioGroup
 from cooperator.scenarios.knowledge import Knowledge
 from cooperator.scenarios.workers import Process
 
@@ -19,7 +19,7 @@ CONFIG_MISMATCH = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LeaderOutcome:
     """The decision of a round. ``state``: fresh, carried or stale; ``before`` and ``after``: the memories
     around the round. ``config``: the number of tasks of each connector, as far as the leader has read.
     """
@@ -39,10 +39,10 @@ class Outcome:
 
 
 class Leader(Protocol):
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ScenarioGroup) -> None:
         """Carry out the members' own actions before a round."""
 
-    def decide(self, group: Group, cause: str) -> Outcome:
+    def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         """Plan the round that the members of ``group`` have joined."""
 
 
@@ -54,7 +54,7 @@ def leader_for(policy: PolicyName, knowledge: Knowledge | None) -> Leader:
         case PolicyName.EAGER:
             return StopTheWorldLeader(policy)
         case PolicyName.DEFAULT:
-            return Operator(policy, knowledge)
+            return ScenarioOperator(policy, knowledge)
 
 
 class ElectedLeader:
@@ -64,11 +64,11 @@ class ElectedLeader:
         self.policy = policy
         self._last: Process | None = None
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ScenarioGroup) -> None:
         for process in [p for p in group.processes.values() if p.draining]:
             group.end(process)
 
-    def decide(self, group: Group, cause: str) -> Outcome:
+    def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         leader, members = group.leader(), group.members()
         before = leader.memory or Memory()
         state = "fresh" if leader.memory is None else "carried" if leader is self._last else "stale"
@@ -77,7 +77,7 @@ class ElectedLeader:
         if group.offset_of(leader) < offset:
             nothing = Plan({member.member_id: Assignment() for member in members})
             leader.memory, self._last = before, leader
-            return Outcome(
+            return LeaderOutcome(
                 leader.member_id,
                 last_completed,
                 offset,
@@ -100,20 +100,22 @@ class ElectedLeader:
         )
         decided, after = plan(view, before)
         leader.memory, self._last = after, leader
-        return Outcome(leader.member_id, last_completed, offset, decided, config, 0, state, before, after)
+        return LeaderOutcome(
+            leader.member_id, last_completed, offset, decided, config, 0, state, before, after
+        )
 
 
 class StopTheWorldLeader(ElectedLeader):
     """The eager protocol: every worker stops everything before it joins."""
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ScenarioGroup) -> None:
         super().prepare(group)
         for process in group.members():
             group.meter.stops_before_joining(process, group.now_ms)
             process.running = {}
 
 
-class Operator:
+class ScenarioOperator:
     """Cooperator's leader: it knows each pod's end at once, and recognizes a pod that comes back.
 
     With ``knowledge`` it also knows what it has ordered: which pods will be back, and which will join soon.
@@ -126,15 +128,15 @@ class Operator:
         self._workspace = workspace or Workspace()
         self.memory = Memory()
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ScenarioGroup) -> None:
         for process in [p for p in group.processes.values() if p.draining and not p.running]:
             group.end(process)
 
-    def decide(self, group: Group, cause: str) -> Outcome:
+    def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         before = self.memory
         decided, self.memory = plan(self.view(group, cause), before, self._workspace)
         group.leader_timer_ms = decided.rejoin_at_ms
-        return Outcome(
+        return LeaderOutcome(
             "operator",
             group.generation - 1,
             group.config_offset,
@@ -146,7 +148,7 @@ class Operator:
             self.memory,
         )
 
-    def view(self, group: Group, cause: str) -> View:
+    def view(self, group: ScenarioGroup, cause: str) -> View:
         """Return all that it knows in this round."""
         policy = _policy(group, self.policy)
         return View(
@@ -160,7 +162,7 @@ class Operator:
             cause=cause,
         )
 
-    def _facts(self, group: Group, bound_ms: int) -> Facts:
+    def _facts(self, group: ScenarioGroup, bound_ms: int) -> Facts:
         facts = Facts(
             expected=group.expected, ended=frozenset(group.ended), cordoned=frozenset(group.cordoned)
         )
@@ -176,7 +178,7 @@ class Operator:
         )
 
 
-def members_of(group: Group) -> tuple[Member, ...]:
+def members_of(group: ScenarioGroup) -> tuple[Member, ...]:
     """Return the members as they report themselves, in the iteration order of Kafka's leader."""
     return tuple(
         Member(
@@ -195,5 +197,5 @@ def members_of(group: Group) -> tuple[Member, ...]:
     )
 
 
-def _policy(group: Group, name: PolicyName) -> Policy:
+def _policy(group: ScenarioGroup, name: PolicyName) -> Policy:
     return Policy(name=name, scheduled_rebalance_max_delay_ms=group.scenario.max_delay_ms)

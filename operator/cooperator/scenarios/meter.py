@@ -8,7 +8,7 @@ from cooperator.scenarios.workers import Process
 
 
 @dataclass(slots=True)
-class Counts:
+class RoundCounts:
     """The counts of one kind: tasks, or connector instances."""
 
     revocations: int = 0
@@ -28,8 +28,8 @@ class Meter:
     ``moves`` counts starts on another member id than the last, ``moves_by_pod`` on another pod.
     """
 
-    tasks: Counts = field(default_factory=Counts)
-    instances: Counts = field(default_factory=Counts)
+    tasks: RoundCounts = field(default_factory=RoundCounts)
+    instances: RoundCounts = field(default_factory=RoundCounts)
     configured: frozenset[TaskId] = frozenset()
     last_change_ms: int = 0
     duplicate_task_ms: int = 0
@@ -39,7 +39,7 @@ class Meter:
     unassigned_since_ms: dict[TaskId, int] = field(default_factory=dict)
     last_member: dict[TaskId, tuple[str, int]] = field(default_factory=dict)
 
-    def of(self, item: TaskId) -> Counts:
+    def of(self, item: TaskId) -> RoundCounts:
         return self.instances if item.is_instance else self.tasks
 
     def configure(self, items: frozenset[TaskId], now_ms: int) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from cooperator.model import Kip415Memory, Memory, PolicyName, TaskId
 from cooperator.model.java import sort_strings, sort_tasks
-from cooperator.scenarios.driver import Round, Run
+from cooperator.scenarios.driver import ScenarioRound, ScenarioRun
 
 
-def report(run: Run) -> dict[str, Any]:
+def report(run: ScenarioRun) -> dict[str, Any]:
     """Return the scenario with its rounds and metrics."""
     scenario = run.scenario
     return {
@@ -27,7 +27,7 @@ def report(run: Run) -> dict[str, Any]:
     }
 
 
-def _round(round_: Round, policy: PolicyName) -> dict[str, Any]:
+def _round(round_: ScenarioRound, policy: PolicyName) -> dict[str, Any]:
     outcome = round_.outcome
     value: dict[str, Any] = {
         "round": round_.number,
@@ -71,7 +71,7 @@ def _round(round_: Round, policy: PolicyName) -> dict[str, Any]:
     return value
 
 
-def _assignment(round_: Round, member_id: str) -> dict[str, Any]:
+def _assignment(round_: ScenarioRound, member_id: str) -> dict[str, Any]:
     assignment = round_.outcome.assignment(member_id)
     return {
         "assigned_connectors": _instances(assignment.assigned),
@@ -117,7 +117,7 @@ def runs(items: Iterable[TaskId]) -> list[list[Any]]:
     return grouped
 
 
-def metrics(run: Run) -> dict[str, Any]:
+def metrics(run: ScenarioRun) -> dict[str, Any]:
     """Return the vectors' metrics, and moves by pod: a pod that gets its own tasks back moves nothing."""
     meter, members, outcomes = run.group.meter, run.group.members(), [r.outcome for r in run.rounds]
     tasks, instances = meter.tasks, meter.instances
@@ -163,7 +163,7 @@ def _spread(loads: list[int]) -> int:
     return max(loads, default=0) - min(loads, default=0)
 
 
-def _worst_skew(run: Run) -> int:
+def _worst_skew(run: ScenarioRun) -> int:
     """Return the maximum, over connectors, of a member's tasks above what an even spread needs."""
     members = run.group.members()
     here = [Counter(item.connector for item in m.running if not item.is_instance) for m in members]

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from cooperator.model import PolicyName
 from cooperator.scenarios.compare import compare, markdown
-from cooperator.scenarios.driver import Run, drive
+from cooperator.scenarios.driver import ScenarioRun, drive
 from cooperator.scenarios.report import metrics, report
 from cooperator.scenarios.scenario import read_scenarios
 from cooperator.scenarios.story import story
@@ -48,12 +48,12 @@ def run_comparison(path: Path) -> str:
     return markdown(compare(read_scenarios(path)))
 
 
-def _written(finished: Run, lines: TextIO) -> Run:
+def _written(finished: ScenarioRun, lines: TextIO) -> ScenarioRun:
     lines.write(json.dumps(report(finished), separators=(",", ":")) + "\n")
     return finished
 
 
-def table(runs: Iterable[Run]) -> str:
+def table(runs: Iterable[ScenarioRun]) -> str:
     """Return a table with one line per scenario."""
     rows = [["scenario", *(title for title, _ in _COLUMNS)]]
     for finished in runs:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from cooperator.model import TaskId
 from cooperator.planner import Reason
-from cooperator.scenarios.driver import Round, Run
+from cooperator.scenarios.driver import ScenarioRound, ScenarioRun
 from cooperator.scenarios.scenario import ScenarioError, parse_task
 
 
-def story(runs: Iterable[Run], task: str) -> str:
+def story(runs: Iterable[ScenarioRun], task: str) -> str:
     """Return the story of ``task`` (``orders-0``, or ``orders``: the instance) in every scenario that has it.
 
     Raises ScenarioError if no scenario has it.
@@ -25,7 +25,7 @@ def story(runs: Iterable[Run], task: str) -> str:
     return "\n".join(lines[:-1])
 
 
-def _item(run: Run, name: str) -> TaskId | None:
+def _item(run: ScenarioRun, name: str) -> TaskId | None:
     """Return the item with this name; a connector's name may itself end in a number."""
     connectors = {connector for round_ in run.rounds for connector in round_.config}
     if name in connectors:
@@ -34,7 +34,7 @@ def _item(run: Run, name: str) -> TaskId | None:
     return item if item is not None and item.connector in connectors else None
 
 
-def _lines(run: Run, item: TaskId) -> Iterator[str]:
+def _lines(run: ScenarioRun, item: TaskId) -> Iterator[str]:
     holders: list[str] = []
     held = ""
     for round_ in run.rounds:
@@ -49,7 +49,7 @@ def _lines(run: Run, item: TaskId) -> Iterator[str]:
         holders = [name for name, reported in present.items() if reported or _starts(round_, name, item)]
 
 
-def _starts(round_: Round, name: str, item: TaskId) -> bool:
+def _starts(round_: ScenarioRound, name: str, item: TaskId) -> bool:
     return any(
         item in round_.outcome.assignment(member.member_id).assigned
         for member in round_.members
@@ -57,7 +57,7 @@ def _starts(round_: Round, name: str, item: TaskId) -> bool:
     )
 
 
-def _happenings(round_: Round, item: TaskId) -> Iterator[str]:
+def _happenings(round_: ScenarioRound, item: TaskId) -> Iterator[str]:
     plan = round_.outcome.plan
     for member in round_.members:
         assignment = round_.outcome.assignment(member.member_id)
@@ -68,7 +68,7 @@ def _happenings(round_: Round, item: TaskId) -> Iterator[str]:
             yield f"assigned to {member.process.name}: {_why(plan.assigned_why.get(item))}{lost}"
 
 
-def _held(round_: Round, item: TaskId) -> str:
+def _held(round_: ScenarioRound, item: TaskId) -> str:
     held = round_.outcome.plan.held.get(item)
     if held is None:
         return ""

@@ -11,7 +11,7 @@ from itertools import count
 
 from cooperator.model import Policy, PolicyName, TaskId, Warmth
 from cooperator.planner import Facts, View, Workspace
-from cooperator.scenarios.answer import Answer, answer_of, due
+from cooperator.scenarios.answer import WhatIfAnswer, answer_of, due
 from cooperator.scenarios.changes import (
     Add,
     Change,
@@ -26,12 +26,12 @@ from cooperator.scenarios.changes import (
     check,
 )
 from cooperator.scenarios.driver import play
-from cooperator.scenarios.group import Group
+from cooperator.scenarios.group import ScenarioGroup
 from cooperator.scenarios.leaders import (
     ElectedLeader,
     Leader,
-    Operator,
-    Outcome,
+    LeaderOutcome,
+    ScenarioOperator,
     StopTheWorldLeader,
     members_of,
 )
@@ -40,7 +40,9 @@ from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.scenarios.workers import Process
 
 
-def what_if(snapshot: Snapshot, changes: Sequence[Change] = (), workspace: Workspace | None = None) -> Answer:
+def what_if(
+    snapshot: Snapshot, changes: Sequence[Change] = (), workspace: Workspace | None = None
+) -> WhatIfAnswer:
     """Simulate ``changes`` to rest; without changes, simulate the next rounds. Raises ChangeError.
 
     ``workspace``: has the assignors that are installed; None: those that are built in.
@@ -94,7 +96,7 @@ class _Setup:
             return _Planner(self.snapshot, self.changes, self._joiners, self.workspace)
         return ElectedLeader(policy) if policy is PolicyName.KIP415 else StopTheWorldLeader(policy)
 
-    def _group(self) -> Group:
+    def _group(self) -> ScenarioGroup:
         view = self.snapshot.view
         names = self._pods | dict(enumerate(self._joiners, start=len(self._pods)))
         pod_of = {identity: pod for pod, identity in names.items()}
@@ -109,7 +111,7 @@ class _Setup:
             events=tuple(sorted(self._events(pod_of), key=lambda event: event.time_ms)),
             names=names,
         )
-        group = Group(scenario, now_ms=view.now_ms)
+        group = ScenarioGroup(scenario, now_ms=view.now_ms)
         group.generation, group.leader_id = view.generation, view.leader_id
         free = count(len(names))
         for member in view.members:
@@ -166,7 +168,7 @@ class _Setup:
                     yield Event(now_ms, "delete", says, connector=connector)
 
 
-class _Planner(Operator):
+class _Planner(ScenarioOperator):
     """Cooperator's planner, with the memory of the snapshot and the facts that the changes imply."""
 
     def __init__(
@@ -192,7 +194,7 @@ class _Planner(Operator):
                 gone=self._known.gone | gone,
             )
 
-    def view(self, group: Group, cause: str) -> View:
+    def view(self, group: ScenarioGroup, cause: str) -> View:
         affected = (TaskId(name, number) for name, c in self._regroups.items() for number in c.affected)
         members = members_of(group)
         # For an identity that was present at the start, another incarnation is awaited.
@@ -212,7 +214,7 @@ class _Planner(Operator):
             last_completed_generation=group.generation - 1,
         )
 
-    def decide(self, group: Group, cause: str) -> Outcome:
+    def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         outcome = super().decide(group, cause)
         for name, change in list(self._regroups.items()):
             if not self._in_use(group, change):
@@ -225,12 +227,12 @@ class _Planner(Operator):
             group.leader_timer_ms = min((at_ms for at_ms in timers if at_ms is not None), default=None)
         return outcome
 
-    def _facts_now(self, group: Group) -> Facts:
+    def _facts_now(self, group: ScenarioGroup) -> Facts:
         if not self._is_informed:
             return self._known
         return replace(self._known, ended=self._known.ended | group.ended)
 
-    def _in_use(self, group: Group, change: Resize) -> bool:
+    def _in_use(self, group: ScenarioGroup, change: Resize) -> bool:
         """Return whether a task that changes is running, or may still run on a member that has vanished."""
         affected = {TaskId(change.connector, number) for number in change.affected}
         running = [task for process in group.members() for task in process.running]

@@ -16,7 +16,7 @@ from cooperator.cli.kubectl.options import (
 )
 from cooperator.cli.kubectl.seen import Body, one, status_of
 from cooperator.controller.api.client import CONNECTORS
-from cooperator.controller.api.kubeconfig import Place, connect
+from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.controller.names import RESTART
 from cooperator.controller.restarts import DONE
 from cooperator.crd.connector import State
@@ -89,5 +89,5 @@ def _command(verb: Verb) -> Callable[..., None]:
 pause, resume, stop, start = map(_command, (PAUSE, RESUME, STOP, START))
 
 
-def _merge(place: Place, connector: str, patch: dict[str, Any]) -> None:
+def _merge(place: ClusterAddress, connector: str, patch: dict[str, Any]) -> None:
     place.api.merge(CONNECTORS, place.namespace, connector, patch)

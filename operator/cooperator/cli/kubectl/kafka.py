@@ -11,7 +11,7 @@ from cooperator.cli.kubectl.errors import CommandError, explained
 from cooperator.cli.kubectl.seen import Body, pods_of
 from cooperator.controller.api.access import read_secret
 from cooperator.controller.api.client import PODS, ApiError
-from cooperator.controller.api.kubeconfig import Place
+from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import CONTAINER
 from cooperator.crd import Worker, from_object
 from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
@@ -33,7 +33,7 @@ class Kafka:
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
-def kafka_of(place: Place, body: Body, folder: Path) -> Kafka:
+def kafka_of(place: ClusterAddress, body: Body, folder: Path) -> Kafka:
     """``folder`` holds certificates while they are used. Raises CommandError, OutOfReach, ApiError."""
     worker = from_object(body)
     assert isinstance(worker, Worker)
@@ -70,7 +70,7 @@ def _servers_of(pods: Mapping[str, Body]) -> str:
     return ""
 
 
-def operator_pod(place: Place) -> tuple[str, str] | None:
+def operator_pod(place: ClusterAddress) -> tuple[str, str] | None:
     """Namespace and name of a running pod of the operator, or None if none is visible."""
     for namespace in (None, place.namespace):
         try:
@@ -83,7 +83,7 @@ def operator_pod(place: Place) -> tuple[str, str] | None:
     return None
 
 
-def exec_command(place: Place, pod: tuple[str, str] | None, words: Sequence[str]) -> list[str]:
+def exec_command(place: ClusterAddress, pod: tuple[str, str] | None, words: Sequence[str]) -> list[str]:
     """The command that runs ``words`` (after ``cooperator``) in the operator's pod, which reaches Kafka."""
     namespace, name = pod or ("NAMESPACE-OF-THE-OPERATOR", "deploy/cooperator")
     return [

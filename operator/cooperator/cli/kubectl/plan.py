@@ -13,7 +13,7 @@ from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, WorkerArgument
 from cooperator.cli.kubectl.seen import Body, Seen, name_in_kafka, see, status_of
 from cooperator.cli.plan_source import with_conditions
-from cooperator.controller.api.kubeconfig import Place, connect
+from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.crd.conditions import SUMMARIES
 from cooperator.local.get import Output
 from cooperator.scenarios.snapshot import LedBy, Snapshot
@@ -49,7 +49,7 @@ def plan(
     Kafka is read from here, or else by the same command in the operator's pod. The command joins no group and
     writes nothing.
     """
-    asked = what_if.Asked(
+    asked = what_if.PlanArguments(
         leave=leave,
         die=die,
         restart=restart,
@@ -73,11 +73,11 @@ def plan(
         _in_the_pod(place, words, found, here)
 
 
-def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
+def _snapshot(place: ClusterAddress, seen: Seen) -> Snapshot | str:
     """The starting point, or why Kafka is out of reach. Raises CommandError, ApiError, NotSeen."""
     from cooperator.cli.kubectl.kafka import OutOfReach, kafka_of
     from cooperator.group import GroupUnavailable
-    from cooperator.leader.observability.group_inspector import NotSeen, Where, look
+    from cooperator.leader.observability.group_inspector import GroupAddress, NotSeen, look
     from cooperator.logs import LogUnavailable
 
     [body] = seen.workers
@@ -86,7 +86,7 @@ def _snapshot(place: Place, seen: Seen) -> Snapshot | str:
             kafka = kafka_of(place, body, Path(folder))
         except OutOfReach as error:
             return str(error)
-        where = Where(
+        where = GroupAddress(
             kafka.bootstrap_servers,
             kafka.group_id,
             group_security=kafka.security,
@@ -114,7 +114,7 @@ def _weights(connectors: list[Body]) -> dict[str, float]:
     return {name: weight for name, weight in weights.items() if weight != 1.0}
 
 
-def _in_the_pod(place: Place, words: list[str], why: str, here: bool) -> None:
+def _in_the_pod(place: ClusterAddress, words: list[str], why: str, here: bool) -> None:
     """Run the command in the operator's pod, with the operator's rights and access to Kafka."""
     from cooperator.cli.kubectl.kafka import exec_command, kubectl_program, operator_pod, say
 

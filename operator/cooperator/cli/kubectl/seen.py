@@ -6,7 +6,7 @@ from typing import Any
 
 from cooperator.cli.kubectl.errors import CommandError, no_such
 from cooperator.controller.api.client import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
-from cooperator.controller.api.kubeconfig import Place
+from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import GROUP, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds
 
@@ -41,7 +41,7 @@ class Seen:
         ]
 
 
-def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Seen:
+def see(place: ClusterAddress, worker: str | None = None, everywhere: bool = False) -> Seen:
     """All Workers of the place, or one. Raises ApiError, and CommandError if the Worker does not exist."""
     namespace = None if everywhere else place.namespace
     workers = items_of(place, WORKERS, namespace)
@@ -54,7 +54,7 @@ def see(place: Place, worker: str | None = None, everywhere: bool = False) -> Se
     return Seen(workers, items_of(place, CONNECTORS, namespace))
 
 
-def one(place: Place, kind: Kind, name: str) -> Body:
+def one(place: ClusterAddress, kind: Kind, name: str) -> Body:
     """The object of this name. Raises ApiError, and CommandError if it does not exist."""
     found = items_of(place, kind, place.namespace)
     for body in found:
@@ -63,7 +63,7 @@ def one(place: Place, kind: Kind, name: str) -> Body:
     raise CommandError(no_such(kind, name, place.namespace, [body["metadata"]["name"] for body in found]))
 
 
-def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:
+def items_of(place: ClusterAddress, kind: Kind, namespace: str | None) -> list[Body]:
     """Objects as the API server has them, without managed fields."""
     items, _ = place.api.list(kind, namespace)
     called = {WORKERS: "Worker", CONNECTORS: "Connector"}.get(kind)
@@ -72,7 +72,7 @@ def items_of(place: Place, kind: Kind, namespace: str | None) -> list[Body]:
     return sorted(bodies, key=lambda body: (body["metadata"].get("namespace", ""), body["metadata"]["name"]))
 
 
-def pods_of(place: Place, worker: str, namespace: str | None = None) -> Mapping[str, Body]:
+def pods_of(place: ClusterAddress, worker: str, namespace: str | None = None) -> Mapping[str, Body]:
     """The members' pods by name; none if reading them is forbidden. Raises ApiError for other refusals."""
     try:
         items, _ = place.api.list(PODS, namespace or place.namespace, f"{WORKER_LABEL}={worker}")
@@ -83,7 +83,7 @@ def pods_of(place: Place, worker: str, namespace: str | None = None) -> Mapping[
     return {item["metadata"]["name"]: item for item in items}
 
 
-def events_of(place: Place) -> list[Body]:
+def events_of(place: ClusterAddress) -> list[Body]:
     """Events of Workers and Connectors of the namespace that the API server still has."""
     items, _ = place.api.list(EVENTS, place.namespace)
     return [

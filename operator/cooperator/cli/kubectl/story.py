@@ -11,7 +11,7 @@ from cooperator.cli.kubectl.errors import CommandError, errors_said, no_such
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
 from cooperator.cli.kubectl.seen import Body, events_of, name_in_kafka, one, pods_of, see
 from cooperator.controller.api.client import CONNECTORS, WORKERS, ApiError
-from cooperator.controller.api.kubeconfig import Place, connect
+from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.text import counted
@@ -55,7 +55,7 @@ def story(
         typer.echo(story_text(sources, item, time.time_ns() // 1_000_000))
 
 
-def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str) -> Body:
+def _connector(place: ClusterAddress, connectors: Sequence[Body], item: TaskId, name: str) -> Body:
     for body in connectors:
         if name_in_kafka(body) == item.connector:
             listed = [entry["id"] for entry in (body.get("status") or {}).get("taskStatuses") or ()]
@@ -70,7 +70,7 @@ def _connector(place: Place, connectors: Sequence[Body], item: TaskId, name: str
     raise CommandError(f"{name} is not a task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
 
 
-def _history(place: Place, worker: Body) -> tuple[LogHistory | None, str]:
+def _history(place: ClusterAddress, worker: Body) -> tuple[LogHistory | None, str]:
     """The history in Kafka's logs, or None and the reason why they cannot be read."""
     from cooperator.cli.kubectl.kafka import kafka_of
     from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history

@@ -21,7 +21,7 @@ CONNECTOR = "trial"
 _END_S = 60.0
 
 
-class Failed(Exception):
+class UnitFailed(Exception):
     """The connector did not carry out an order; the message describes the problem."""
 
 
@@ -86,7 +86,7 @@ class MemberProcess:
             except subprocess.TimeoutExpired:
                 self.kill()
                 problem = f"the process did not end within {_END_S:g} s of its last task"
-                raise Failed(f"{problem}:\n{self._log()}") from None
+                raise UnitFailed(f"{problem}:\n{self._log()}") from None
         self.kill()
 
     def kill(self) -> None:
@@ -162,7 +162,7 @@ class MemberProcess:
             self._process.stdin.write(f"{json.dumps({'order': order, **more})}\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise Failed(self._ended()) from None
+            raise UnitFailed(self._ended()) from None
 
     def _wait(
         self, what: str, fits: Callable[[dict[str, Any]], bool], failing: bool = True
@@ -174,7 +174,7 @@ class MemberProcess:
             try:
                 heard = self._heard.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise Failed(f"no {what} within {self.place.patience_s:g} s{trouble}") from None
+                raise UnitFailed(f"no {what} within {self.place.patience_s:g} s{trouble}") from None
             if heard is not None and fits(heard):
                 return heard
             if failing or heard is None:
@@ -196,9 +196,9 @@ class MemberProcess:
 
     def _complain(self, heard: dict[str, Any] | None) -> None:
         if heard is None:
-            raise Failed(self._ended())
+            raise UnitFailed(self._ended())
         if heard["event"] == "failed":
-            raise Failed(f"task {heard['task']} failed: {heard['trace'].strip()}")
+            raise UnitFailed(f"task {heard['task']} failed: {heard['trace'].strip()}")
 
     def _ended(self) -> str:
         return f"the member's process has exited unexpectedly:\n{self._log(20)}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from cooperator.connectors import delivery
 from cooperator.connectors.base import Connector, Delivery
-from cooperator.connectors.conformance.process import CONNECTOR, Failed, MemberProcess, Place
+from cooperator.connectors.conformance.process import CONNECTOR, MemberProcess, Place, UnitFailed
 from cooperator.connectors.conformance.trial import Trial
 from cooperator.connectors.fence import DIRECTORY as FENCE
 from cooperator.connectors.offset_operations import Subject, alter, listed
@@ -210,7 +210,7 @@ class Play:
                 return self._trial.found()
             except Exception as error:
                 if time.monotonic() > deadline:
-                    raise Failed(f"the trial cannot read the sink: {error}") from error
+                    raise UnitFailed(f"the trial cannot read the sink: {error}") from error
                 time.sleep(_SLICE_S)
 
     def _complete(self, incarnation: MemberProcess, rule: str, *, once: bool) -> None:
@@ -220,13 +220,13 @@ class Play:
         while missing := sorted(wanted - (found := self._found()).keys()):
             incarnation.check()
             if time.monotonic() > deadline:
-                raise Failed(
+                raise UnitFailed(
                     f"{len(missing)} of {len(wanted)} records are not in the sink after "
                     f"{self._place.patience_s:g} s, such as {missing[0]!r}"
                 )
             time.sleep(_SLICE_S)
         if strange := found.keys() - wanted:
-            raise Failed(f"{_some(strange)} is in the sink, but was never fed")
+            raise UnitFailed(f"{_some(strange)} is in the sink, but was never fed")
         if once and (twice := [record for record, count in found.items() if count > 1]):
             said = (
                 "although delivery() declares ExactlyOnce"
@@ -241,7 +241,7 @@ class Play:
         while not condition():
             incarnation.check()
             if time.monotonic() > deadline:
-                raise Failed(f"no record that was fed is in the sink after {self._place.patience_s:g} s")
+                raise UnitFailed(f"no record that was fed is in the sink after {self._place.patience_s:g} s")
             time.sleep(_SLICE_S)
 
     def _incarnation(self, generation: int) -> MemberProcess:
@@ -253,7 +253,7 @@ def _rule(name: str) -> Iterator[None]:
     """Reports failures inside under this rule, unless another rule was reported already."""
     try:
         yield
-    except Failed as error:
+    except UnitFailed as error:
         raise Broken(name, str(error)) from error
 
 

@@ -22,7 +22,7 @@ class NoCluster(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterAddress:
     """``namespace`` applies without -A. ``kubectl_options`` make kubectl reach the cluster of ``api``."""
 
     api: Api
@@ -32,7 +32,7 @@ class Place:
 
 def connect(
     namespace: str | None = None, context: str | None = None, kubeconfig: Path | None = None
-) -> Place:
+) -> ClusterAddress:
     """Raises NoCluster. Sends no request to the cluster yet."""
     configuration = client.Configuration()
     if kubeconfig is None and context is None and not _has_kubeconfig() and (_ACCOUNT / "token").exists():
@@ -42,7 +42,7 @@ def connect(
         except config.ConfigException as error:
             raise NoCluster(f"the pod's service account cannot be used: {error}") from None
         own = (_ACCOUNT / "namespace").read_text().strip()
-        return Place(_api(configuration), namespace or own)
+        return ClusterAddress(_api(configuration), namespace or own)
     file = _files(kubeconfig)
     try:
         contexts, active = config.list_kube_config_contexts(file)
@@ -58,7 +58,7 @@ def connect(
         *(("--context", context) if context is not None else ()),
     ]
     said = (chosen.get("context") or {}).get("namespace")
-    return Place(_api(configuration), namespace or said or "default", options)
+    return ClusterAddress(_api(configuration), namespace or said or "default", options)
 
 
 def contexts_of(kubeconfig: Path | None) -> list[str]:

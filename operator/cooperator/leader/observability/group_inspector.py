@@ -43,7 +43,7 @@ class NotSeen(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class GroupAddress:
     """A group on a broker.
 
     ``config_topic``: that of a Kafka Connect cluster, which chooses its own name. ``group_security`` and
@@ -64,7 +64,7 @@ class Where:
         return LogsConfig(self.bootstrap_servers, self.group_id, self.log_security, topics)
 
 
-def look(where: Where, timeout_s: float = 10) -> Snapshot:
+def look(where: GroupAddress, timeout_s: float = 10) -> Snapshot:
     """A snapshot of the group between two rounds: its description is the same before and after reading.
 
     Raises NotSeen when the broker does not answer, the group does not exist, or it does not come to rest.
@@ -107,7 +107,7 @@ def seen_refusal(settings: ServiceSettings, config: ConfigLog) -> str:
     return topic_refusal(settings.group_id, topic, config.end(_ADOPTION_MS), read)
 
 
-def _describe(where: Where, deadline: float) -> DescribedGroup:
+def _describe(where: GroupAddress, deadline: float) -> DescribedGroup:
     left_s = max(1.0, deadline - time.monotonic())
     try:
         group = describe_group(where.bootstrap_servers, where.group_id, where.group_security, left_s)
@@ -126,7 +126,7 @@ def _describe(where: Where, deadline: float) -> DescribedGroup:
     return group
 
 
-def _read(where: Where, deadline: float) -> LogsRead:
+def _read(where: GroupAddress, deadline: float) -> LogsRead:
     try:
         return read_logs(where.logs, int(max(1.0, deadline - time.monotonic()) * 1000))
     except LogUnavailable as error:
@@ -183,7 +183,7 @@ class _Seen:
         )
 
 
-def compose(where: Where, group: DescribedGroup, logs: LogsRead, now_ms: int) -> Snapshot:
+def compose(where: GroupAddress, group: DescribedGroup, logs: LogsRead, now_ms: int) -> Snapshot:
     """The snapshot of what was described and read. Raises NotSeen."""
     if logs.config is None:
         raise NotSeen(

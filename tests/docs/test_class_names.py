@@ -1,0 +1,44 @@
+"""A public class of the program has a name of its own: one name for one thing (docs/style.md)."""
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
+
+MESSAGES = """
+    Answer BatchFailed ConfigChanged Delete Delivered Done Drain Evict Failed Fence Join Leave Look
+    RestartRequested Run Seen Sent Tick
+"""
+"""Events and instructions of machines, and changes of scenarios: each is used with its module's name, as
+``ev.Tick``, and machines that are told the same thing should say so in the same word."""
+
+LEVELS = """
+    Attempt BrokenInvariant Causes Claim Condition Connector Fencing GroupPolicy Kafka Owned Owner Phase
+    Report Runtime Spread State StoryLine Subscription Task TopicMisconfigured TopicReader Topics
+"""
+"""One term at two levels, in rooms that never import each other or convert one into the other: a field of a
+resource and its value in the model, a machine's and its shell's, two runtimes'."""
+
+TO_RENAME = """
+    Access Asked Console Counts Decision Fields Group Kind Limits Mark Memory Named Output Place Problem Range
+    Reader Record Refused Rest Slots Source Supervisor Tally Target Trial
+"""
+"""Different things that still share a name. This list only shrinks."""
+
+
+def names_used_again() -> set[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "operator/*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    paths = [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
+    found = Counter(name for path in paths for name in CLASS.findall(path.read_text("utf-8")))
+    return {name for name, count in found.items() if count > 1}
+
+
+def test_no_other_class_shares_its_name() -> None:
+    allowed = {*MESSAGES.split(), *LEVELS.split(), *TO_RENAME.split()}
+    assert names_used_again() - allowed == set(), "give the new class another name"
+    assert allowed - names_used_again() == set(), "take these names from the lists"
