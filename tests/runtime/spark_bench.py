@@ -1,5 +1,6 @@
 """One Spark runtime and one broker for all tests of this package that need them."""
 
+import faulthandler
 import json
 import os
 import signal
@@ -7,9 +8,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from typing import Any
 
@@ -157,6 +159,29 @@ class SparkBench:
     def unharmed(self, tasks: list[TaskId]) -> bool:
         """The newest event of each task is its start."""
         return all(self.heard.of(task)[-1] == ("started", self.attempts[task]) for task in tasks)
+
+    @contextmanager
+    def explaining(self, task: TaskId, topic: str) -> Iterator[None]:
+        """Adds to a failure inside what is needed to explain it: the task's reports, the end of its topic,
+        the JVM's log, and the stacks of all threads here and there.
+        """
+        try:
+            yield
+        except AssertionError as error:
+            attempts = [self.heard.of(task), self.heard.texts.get(task), self.heard.traces]
+            parts = [f"{error}", *map(str, attempts), f"end of {topic}: {self.end_of(topic)}"]
+            with TemporaryFile("w+") as stacks:
+                faulthandler.dump_traceback(stacks)
+                stacks.seek(0)
+                parts.append(stacks.read())
+            output = self.settings.state_dir / "jvm.out"
+            written = output.stat().st_size
+            os.kill(self.jvm_pid(), signal.SIGQUIT)  # the JVM prints its stacks
+            with suppress(AssertionError):
+                eventually(lambda: "class space" in output.read_text()[written:], 10)
+            log = self.settings.state_dir / "jvm.log"
+            parts += [log.read_text()[-20_000:], output.read_text()[written:]]
+            raise AssertionError("\n\n".join(parts)) from error
 
     def jvm_pid(self) -> int:
         return int(self.runtime.session(Event()).sparkContext._gateway.proc.pid)

@@ -243,8 +243,9 @@ def test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one(
     os.kill(spark.jvm_pid(), signal.SIGKILL)
     eventually(lambda: spark.heard.of(task)[-1] == ("failed", 1))
     spark.start(task, config)
-    spark.wait_started(task)
-    eventually(lambda: len(spark.records(unique)) >= wanted.total(), 180)
+    with spark.explaining(task, unique):
+        spark.wait_started(task)
+        eventually(lambda: len(spark.records(unique)) >= wanted.total(), 180)
     spark.stop(task)
     assert len(spark.records(unique)) == wanted.total()
     shutil.rmtree(tmp_path / "in")
