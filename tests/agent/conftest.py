@@ -9,6 +9,7 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import Report, Settings
+from cooperator.connectors.topics import GroupCluster
 from cooperator.model import (
     AutoRestart,
     ClusterConfig,
@@ -18,6 +19,7 @@ from cooperator.model import (
     TaskId,
     TaskState,
 )
+from tests.agent.surroundings import IN_MEMORY
 
 T = TypeVar("T")
 LEASE_MS = 40_000
@@ -108,6 +110,17 @@ class Conversation:
 
     def stopped(self, task: TaskId) -> list[do.Instruction]:
         return self.tell(ev.Stopped(task, self.attempt(task)))
+
+
+@pytest.fixture(autouse=True)
+def _logs_in_memory_have_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise instances would wait for the brokers of the group, whose cluster owns their checkpoints."""
+    of_brokers = GroupCluster.id
+
+    def cluster_id(cluster: GroupCluster) -> str:
+        return "" if cluster._resolver.bootstrap_servers == IN_MEMORY else of_brokers(cluster)
+
+    monkeypatch.setattr(GroupCluster, "id", cluster_id)
 
 
 @pytest.fixture

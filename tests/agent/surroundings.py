@@ -32,6 +32,9 @@ from cooperator.wire import (
 from tests.harness.journal import Journal
 from tests.harness.support import eventually
 
+IN_MEMORY = "memory:1"
+"""The address of brokers that do not exist."""
+
 
 class Group:
     """A group whose rounds complete when the test says so; joins are sent at once."""
@@ -145,7 +148,7 @@ class LocalMember:
         self.code: int | None = None
         options = WorkerOptions(
             group_id="lake",
-            bootstrap_servers="memory:1",
+            bootstrap_servers=IN_MEMORY,
             identity="lake-0",
             incarnation="incarnation-1",
             state_dir=self.directory / "state",
