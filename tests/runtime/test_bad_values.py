@@ -23,6 +23,18 @@ from tests.runtime.spark_bench import SparkBench
 pytestmark = pytest.mark.real
 
 VALUE = pa.struct([("id", pa.int64()), ("name", pa.string())])
+OTHERS = {
+    "another type of a field": (
+        pa.struct([("id", pa.string()), ("name", pa.string())]),
+        {"id": "x", "name": "a"},
+    ),
+    "without the field": (pa.struct([("name", pa.string())]), {"name": "a"}),
+    "of another schema": (pa.struct([("amount", pa.float64())]), {"amount": 1.5}),
+    "with more fields": (pa.struct([*VALUE, ("more", pa.bool_())]), {"id": 1, "name": "a", "more": True}),
+}
+"""By kind, types of valid records besides ``VALUE``, each with a value: for converters with schemas."""
+REFUSED = {"another type of a field", "without the field", "of another schema"}
+"""Those that a SELECT of the fields refuses, or a column."""
 LARGE = 1_000_000
 STRUCTS = ("json", "json-schema", "avro")
 LETTERS = {
@@ -49,10 +61,14 @@ LETTERS = {
 """By converter, the kinds of values that no sink gets. All others become rows."""
 
 
-def values_of(converter: str, write: Callable[[Mapping[str, Any]], bytes]) -> dict[str, bytes | None]:
-    """The values by kind; ``write`` is the converter's own writer."""
+def values_of(
+    converter: str, write: Callable[[Mapping[str, Any]], bytes], others: Mapping[str, bytes]
+) -> dict[str, bytes | None]:
+    """The values by kind; ``write`` is the converter's own writer, ``others`` are records of other types."""
     whole = write({"id": 1, "name": "a"})
     found: dict[str, bytes | None] = {
+        "a null first": None,
+        **others,
         "good": whole,
         "broken": b'{"id": broken',
         "not UTF-8": whole[:-1] + b"\xff" if converter == "avro" else whole.replace(b'"a"', b'"\xff"'),
@@ -63,6 +79,7 @@ def values_of(converter: str, write: Callable[[Mapping[str, Any]], bytes]) -> di
         "empty": b"",
         "without a value": None,
         "with U+0000": write({"id": 1, "name": "a\0"}),
+        "a null field": write({"id": None, "name": None}),
         "large": write({"id": 1, "name": "a" * (LARGE - 1_000)}),
         "large and broken": b'{"id": ' + b"x" * LARGE,
     }
@@ -120,11 +137,18 @@ def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
     }
     writers["json-schema"] = json_schema_encoder(VALUE)
     writers["avro"] = AvroWriter(client, f"{unique}-avro", VALUE, "value", False)
+    others: dict[str, dict[str, bytes]] = {
+        "json-schema": {name: json_schema_encoder(kind)(value) for name, (kind, value) in OTHERS.items()},
+        "avro": {
+            name: AvroWriter(client, f"{unique}-{name.replace(' ', '-')}", kind, "value", False)(value)
+            for name, (kind, value) in OTHERS.items()
+        },
+    }
     kinds: dict[str, dict[str, bytes | None]] = {}
     tasks: dict[tuple[str, str], TaskId] = {}
     for converter, write in writers.items():
         topic = f"{unique}-{converter}"
-        kinds[converter] = values_of(converter, write)
+        kinds[converter] = values_of(converter, write, others.get(converter, {}))
         records = [{"key": kind, "value": value} for kind, value in kinds[converter].items()]
         spark.produce(topic, records)
         for sink in [sink for one, sink in pairs if one == converter]:
@@ -181,6 +205,8 @@ def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
         eventually(all_there, 120, str(task))
         written, letters = fates()
         wanted = LETTERS[converter] & given.keys()
+        if converter in others and sink != "kafka-to-kafka":
+            wanted = wanted | REFUSED
         if sink == "kafka-to-postgres" and converter != "bytes":
             wanted = wanted | {"with U+0000"}
         assert letters == Counter(wanted), task
@@ -194,7 +220,7 @@ def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
     pairs = {kind: (i, text) for kind, i, text in postgres.query(f'SELECT * FROM "{unique}-json-postgres"')}
     assert pairs["not UTF-8"] == (1, "\ufffd")
     assert pairs["missing a field"] == (None, "a")
-    assert pairs["empty"] == pairs["without a value"] == (None, None)
+    assert pairs["empty"] == pairs["without a value"] == pairs["a null field"] == (None, None)
     for (converter, _), task in tasks.items():
         for message in spark.messages(f"{task.connector}-dead"):
             kind = (message.key() or b"").decode()

@@ -17,6 +17,7 @@ from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.options import parse
 from cooperator.connectors.output import read_units
+from cooperator.connectors.parts import in_order
 from cooperator.connectors.records import as_records
 from cooperator.model import TaskId
 from tests.harness.support import eventually
@@ -106,7 +107,7 @@ def converted(
     }
     options = parse(sink.options, {**common, **sink.config, **config})
     parts, left_out = sink.conversion(options, context).batch(records)
-    rows = [row for part in parts for row in part.rows.to_pylist()]
+    rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, row in in_order(parts)]
     offsets = [row["offset"] if sink.gives_columns else json.loads(row["value"])["offset"] for row in rows]
     return offsets, [letter.row["offset"] for letter in left_out], said
 

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cooperator.connectors.decoding import Decoder, DecodingOptions, read_envelope
+from cooperator.connectors.decoder import Decoder
+from cooperator.connectors.decoding import DecodingOptions, read_envelope
 from cooperator.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
@@ -36,7 +37,9 @@ ROW = pa.struct(
         ("many", pa.list_(pa.int32())),
     ]
 )
-MILLISECONDS = st.integers(-(10**12), 10**13).map(lambda ms: datetime.fromtimestamp(ms / 1000, UTC))
+MILLISECONDS = st.integers(-(10**12), 10**13).map(
+    lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+)
 ROWS = st.fixed_dictionaries(
     {
         "yes": st.none() | st.booleans(),
@@ -206,9 +209,9 @@ RECORDS = st.binary() | (ENVELOPES | JSON).map(lambda one: json.dumps(one).encod
 def test_any_record_is_decoded_or_reported_as_undecodable(values: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tables, bad = Decoder(options(), FileMemory(Path(scratch, "types"))).tables(table(*values))
-    decoded = [number for numbers, _ in tables for number in numbers]
+    decoded = [number for _, numbers, _ in tables for number in numbers]
     assert sorted(decoded + [one.row for one in bad]) == list(range(len(values)))
-    assert all(one.num_rows == len(numbers) for numbers, one in tables)
+    assert all(one.num_rows == len(numbers) for _, numbers, one in tables)
 
 
 def test_a_value_that_does_not_fit_its_type_is_undecodable_and_its_neighbours_are_not(
@@ -217,9 +220,10 @@ def test_a_value_that_does_not_fit_its_type_is_undecodable_and_its_neighbours_ar
     def int8(payload: int) -> bytes:
         return json.dumps({"schema": {"type": "int8"}, "payload": payload}).encode()
 
-    decoder = Decoder(options(), FileMemory(tmp_path / "types"))
-    tables, bad = decoder.tables(table(int8(1), int8(300), None, int8(2)))
-    assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
+    tables, bad = Decoder(options(), FileMemory(tmp_path / "types")).tables(
+        table(int8(1), int8(300), None, int8(2))
+    )
+    assert [(numbers, one.column("value").to_pylist()) for _, numbers, one in tables] == [
         ([0, 2, 3], [1, None, 2])
     ]
     [misfit] = bad
@@ -247,6 +251,67 @@ def test_a_missing_schema_is_requested_once_per_batch() -> None:
             with pytest.raises(Undecodable, match="the registry has no schema 99"):
                 read(b"\0\0\0\0c")
         assert client.asked == asked
+
+
+class OneSchema:
+    """A client of a registry that has one schema under every id."""
+
+    def __init__(self, schema: object) -> None:
+        self._schema = Schema(json.dumps(schema), "AVRO")
+
+    def get_schema(self, schema_id: int) -> Schema:
+        return self._schema
+
+
+def reader(schema: object) -> AvroReader:
+    client: Any = OneSchema(schema)
+    return AvroReader(client)
+
+
+def record(*types: object) -> dict[str, object]:
+    fields = [{"name": f"f{number}", "type": one} for number, one in enumerate(types)]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+def logical(kind: str, name: str, **more: object) -> dict[str, object]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+MONEY = logical("bytes", "decimal", precision=4, scale=2)
+AVRO = [
+    *(MONEY, logical("string", "uuid"), logical("int", "date"), logical("int", "time-millis")),
+    *(logical("long", "time-micros"), logical("long", "timestamp-millis"), ["null", "long"], "string"),
+    {"type": "enum", "name": "E", "symbols": ["A", "B"]},
+    {"type": "map", "values": "long"},
+    {"type": "array", "items": ["null", MONEY]},
+    {"type": "fixed", "name": "F", "size": 12, "logicalType": "decimal", "precision": 9},
+]
+
+
+@given(st.sampled_from(AVRO).map(record), st.binary())
+@example(record(MONEY), b"\x28" + b"\x7f" * 20)
+@example(record(logical("int", "date")), b"\xfe\xff\xff\xff\x0f")
+@example(record(logical("long", "time-micros")), b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01")
+def test_any_bytes_are_read_as_avro_or_reported_as_undecodable(schema: object, data: bytes) -> None:
+    try:
+        kind, value = reader(schema)(b"\0\0\0\0\1" + data)
+    except Undecodable:
+        return
+    assert isinstance(value, dict)
+    assert pa.types.is_struct(kind)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record(logical("bytes", "decimal", precision=90, scale=2)),
+        record({"type": "unheard-of"}),
+        record({"type": "array"}),
+    ],
+)
+def test_a_schema_without_a_column_type_makes_its_records_undecodable(schema: object) -> None:
+    with pytest.raises(Undecodable, match="schema 1 has no column type"):
+        reader(schema)(b"\0\0\0\0\1\0")
 
 
 def test_an_envelope_may_have_defaults_maps_and_connects_own_types() -> None:
@@ -279,26 +344,39 @@ def written(kind: pa.DataType, value: Any) -> bytes:
     return json_schema_encoder(kind)(value)
 
 
-def test_rows_are_grouped_by_their_types_in_order_and_a_null_takes_any(tmp_path: Path) -> None:
-    a, b = written(pa.int32(), 1), written(pa.string(), "x")
-    decoder = Decoder(options(), FileMemory(tmp_path / "types"))
-    tables, bad = decoder.tables(table(None, a, None, b, b"?", b, None, a))
-    assert [(numbers, one.column("value").to_pylist()) for numbers, one in tables] == [
-        ([0, 1, 2], [None, 1, None]),
-        ([3, 5, 6], ["x", "x", None]),
-        ([7], [1]),
-    ]
-    assert [(one.row, one.stage) for one in bad] == [(4, "VALUE_CONVERTER")]
-    assert tables[1][1].column("offset").to_pylist() == [3, 5, 6]
-
-
-def test_a_batch_of_nulls_has_the_type_that_the_unit_saw_last_also_in_its_next_incarnation(
+def test_rows_are_grouped_by_their_types_wherever_they_are_and_a_null_joins_the_rows_before_it(
     tmp_path: Path,
 ) -> None:
-    memory = tmp_path / "types"
-    Decoder(options(), FileMemory(memory)).tables(table(written(pa.int32(), 1), None))
-    [(_, found)], _ = Decoder(options(), FileMemory(memory)).tables(table(None, None))
-    assert found.schema.field("value").type == pa.int32()
+    a, b = written(pa.int32(), 1), written(pa.string(), "x")
+    tables, bad = Decoder(options(), FileMemory(tmp_path / "types")).tables(
+        table(None, a, None, b, b"?", b, None, a)
+    )
+    assert [(numbers, one.column("value").to_pylist()) for _, numbers, one in tables] == [
+        ([0, 1, 2, 7], [None, 1, None, 1]),
+        ([3, 5, 6], ["x", "x", None]),
+    ]
+    assert [(one.row, one.stage) for one in bad] == [(4, "VALUE_CONVERTER")]
+    assert tables[1].rows.column("offset").to_pylist() == [3, 5, 6]
+
+
+def test_a_null_takes_no_type_that_the_select_refuses(tmp_path: Path) -> None:
+    a, b = written(pa.int32(), 1), written(pa.string(), "x")
+    values = table(None, b, None, a, b, None)
+    tables, _ = Decoder(options(), FileMemory(tmp_path / "types")).tables(
+        values, lambda types: types == (pa.int32(),)
+    )
+    assert [(types, numbers) for types, numbers, _ in tables] == [
+        ((pa.int32(),), [0, 2, 3, 5]),
+        ((pa.string(),), [1, 4]),
+    ]
+
+
+def test_nulls_take_the_types_that_are_remembered_also_in_the_next_incarnation(tmp_path: Path) -> None:
+    memory = FileMemory(tmp_path / "types")
+    Decoder(options(), memory).remember((pa.int32(),))
+    [found], _ = Decoder(options(), memory).tables(table(None, None))
+    assert found.types == (pa.int32(),)
+    assert found.rows.schema.field("value").type == pa.int32()
 
 
 def test_a_key_of_one_column_is_its_value_and_of_several_a_struct() -> None:

@@ -16,8 +16,10 @@ from cooperator.connectors.dead_letters import (
     Letter,
     letters,
     reason,
+    treats_rows_alone,
 )
-from cooperator.connectors.decoding import Decoder, DecodingOptions, decoded_columns
+from cooperator.connectors.decoder import Decoder, Types
+from cooperator.connectors.decoding import DecodingOptions, decoded_columns
 from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.failing_rows import Failed, frame_of, sift
 from cooperator.connectors.kafka_sink import unit_writer
@@ -25,6 +27,8 @@ from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partitio
 from cooperator.connectors.memory import FileMemory, Memory
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
+from cooperator.connectors.outcomes import Outcome, Outcomes
+from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
 
@@ -64,11 +68,12 @@ class ConversionFailed(ValueError):
     """The converters refuse a record; the message names the record, its position and the reason."""
 
 
-class Part(NamedTuple):
-    """Rows of one type. ``types`` holds the columns with the names of Spark's types."""
+class _LeftOut(NamedTuple):
+    """A row (by its number in the batch) that is left out, and the stage (one of Connect's) that failed."""
 
-    types: tuple[tuple[str, str], ...]
-    rows: "pa.Table"
+    row: int
+    stage: str
+    error: Exception
 
 
 class Conversion:
@@ -76,7 +81,9 @@ class Conversion:
 
     ``finish`` is applied to the rows that the SELECT returns, or to the records where there is no SELECT.
     ``columns`` are those of the view ``input``, besides ``key`` and ``value``. ``memory`` is what converters
-    remember; without it that is in the unit's checkpoint.
+    remember; without it that is in the unit's checkpoint. ``accept`` raises ``OptionError`` for rows that the
+    sink cannot take because of their columns. With ``one_table`` all rows go into one table, whose columns
+    have one type each.
     """
 
     def __init__(
@@ -86,13 +93,17 @@ class Conversion:
         finish: "Callable[[DataFrame], DataFrame]",
         columns: Sequence[str] = _COORDINATES,
         memory: Memory | None = None,
+        accept: "Callable[[DataFrame], object]" = lambda rows: None,
+        one_table: bool = False,
     ) -> None:
         self._options = options
         self._context = context
         self._finish = finish
         self._columns = columns
+        self._accept = accept
         memory = memory or FileMemory(context.checkpoint / "types.arrow")
         self._decoder = Decoder(options, memory) if options.by_record else None
+        self._outcomes = Outcomes(self._outcome, one_table)
 
     @property
     def by_batch(self) -> bool:
@@ -124,44 +135,88 @@ class Conversion:
         return tuple((self._converted(stream) if self.by_batch else stream).dtypes)
 
     def batch(self, batch: "DataFrame") -> tuple[list[Part], list[Letter]]:
-        """Returns the rows of a batch in order, and the records left out.
+        """Returns the rows of a batch, and the records left out.
 
-        Raises ``ConversionFailed`` when no record may be left out.
+        Raises ``ConversionFailed`` when no record may be left out, and ``OptionError`` when the SELECT, or
+        the sink, refuses all records because of their types.
         """
         return self.table(batch.toArrow(), batch.sparkSession)
 
     def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
         """Does the same for the records of a batch as a table."""
-        everything = [(list(range(raw.num_rows)), raw)]
-        tables, undecoded = self._decoder.tables(raw) if self._decoder else (everything, [])
-        found = [self._letter(raw, *one) for one in undecoded]
-        if found and self._options.tolerance == "none":
-            self._refuse(found[0])
-        parts = []
-        for numbers, table in tables:
-            converted, failed = self._part(table, session)
-            parts += converted
-            stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
-            found += [self._letter(raw, numbers[row], stage, error) for row, error in failed]
+        import pyarrow as pa
+
+        if self._decoder is None:
+            parts, found = self._part(raw, session)
+        else:
+            parts, found = self._decoded(self._decoder, raw, session)
         if found:
             log.warning("%s: skipped %d records: %s", self._context.unit, len(found), reason(found[0].error))
-        return parts, sorted(found, key=lambda one: int(one.row["offset"]))
+        found.sort(key=lambda one: one.row)
+        left_out = raw.take(pa.array([one.row for one in found], pa.int64())).to_pylist()
+        return parts, [Letter(row, one.stage, one.error) for row, one in zip(left_out, found, strict=True)]
 
-    def _part(self, table: "pa.Table", session: "SparkSession") -> "tuple[list[Part], list[Failed]]":
+    def _part(self, rows: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[_LeftOut]]:
+        """Converts rows of the same types. A column ``NUMBER``, if there is one, numbers them."""
         types: tuple[tuple[str, str], ...] = ()
+        is_numbered = NUMBER in rows.column_names
 
         def convert(frame: "DataFrame") -> "DataFrame":
             nonlocal types
             converted = self._converted(frame)
             types = tuple(converted.dtypes)
-            return converted
+            return with_numbers(converted) if is_numbered else converted
 
         failed: list[Failed] = []
         if self._options.tolerance == "none":
-            good = [convert(frame_of(table, session)).toArrow()]
+            good = [convert(frame_of(rows, session)).toArrow()]
         else:
-            good, failed = sift(table, session, convert, self._context)
-        return [Part(types, rows) for rows in good], failed
+            good, failed = sift(rows, session, convert, self._context)
+        stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
+        left_out = [_LeftOut(row, stage, error) for row, error in failed]
+        return [numbered(types, one) if is_numbered else Part(types, one) for one in good], left_out
+
+    def _decoded(
+        self, decoder: Decoder, raw: "pa.Table", session: "SparkSession"
+    ) -> tuple[list[Part], list[_LeftOut]]:
+        """Converts records that have types of their own."""
+
+        def outcome(types: Types) -> Outcome:
+            return self._outcomes.of(types, decoder.no_rows(raw, types), session)
+
+        self._outcomes.ask_again()
+        kinds, undecoded = decoder.tables(raw, lambda types: outcome(types).refusal is None)
+        left_out = [_LeftOut(*one) for one in undecoded]
+        if left_out and self._options.tolerance == "none":
+            self._refuse(raw, left_out[0])
+        select = self._options.select
+        by_count = sorted(kinds, key=lambda kind: len(kind.numbers), reverse=True)
+        settled = [kind.types for kind in by_count]
+        remembered, refusals = self._outcomes.settle(settled, decoder.known, outcome)
+        parts: list[Part] = []
+        in_order = len(kinds) > 1 and (not select or treats_rows_alone(select))
+        for types, numbers, rows in kinds:
+            if (refusal := refusals.get(types)) is not None:
+                if self._options.tolerance == "none":
+                    raise refusal
+                left_out += [_LeftOut(row, "TRANSFORMATION", refusal) for row in numbers]
+                continue
+            if in_order:
+                rows = with_column_of_numbers(rows, numbers)
+            converted, failed = self._part(rows, session)
+            left_out += [_LeftOut(numbers[one.row], one.stage, one.error) for one in failed]
+            parts += converted
+        decoder.remember(remembered)
+        return parts, left_out
+
+    def _outcome(self, no_rows: "pa.Table", session: "SparkSession") -> "DataFrame":
+        """Returns the rows that records of these types become, without converting any.
+
+        Raises ``OptionError`` when the SELECT, or the sink, refuses them.
+        """
+        converted = self._converted(session.createDataFrame(no_rows))
+        self._accept(converted)
+        return converted
 
     def _converted(self, records: "DataFrame") -> "DataFrame":
         decoded = decoded_columns(records, self._options, self._columns)
@@ -169,18 +224,15 @@ class Conversion:
         chosen = selected(decoded, options.select, options.select_option) if options.select else decoded
         return self._finish(chosen)
 
-    def _letter(self, raw: "pa.Table", row: int, stage: str, error: Exception) -> Letter:
-        [whole] = raw.slice(row, 1).to_pylist()
-        return Letter(whole, stage, error)
-
-    def _refuse(self, letter: Letter) -> None:
-        row, part = letter.row, letter.stage.partition("_")[0].lower()
+    def _refuse(self, raw: "pa.Table", left_out: _LeftOut) -> None:
+        [row] = raw.slice(left_out.row, 1).to_pylist()
+        part = left_out.stage.partition("_")[0].lower()
         where = f"{row['topic']}-{row['partition']}, offset {row['offset']}"
         converter = self._options.key_converter if part == "key" else self._options.value_converter
         raise ConversionFailed(
-            f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {letter.error}; "
+            f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {left_out.error}; "
             "set the converter that wrote it, or set errors.tolerance to all"
-        ) from letter.error
+        ) from left_out.error
 
 
 class LetterBox:

@@ -1,32 +1,26 @@
 """Decodes keys and values of records into columns, as Kafka Connect's converters do.
 
 ``string``, ``bytes`` and ``json`` (whose columns are given beforehand) are Spark expressions. With
-``json-schema`` and ``avro`` each record has its own types; these are decoded here, on the driver, and
-consecutive rows of the same types form one table. A null has no type of its own: it takes that of its
-neighbours, or the type that the unit has seen last.
+``json-schema`` and ``avro`` each record has its own types, and is decoded on the driver (``decoder``).
 """
 
 import json
-import logging
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from cooperator.connectors.memory import Memory
 from cooperator.connectors.options import option, refuse
-from cooperator.connectors.registry import AvroReader, RegistryOptions, Undecodable, registry_client
+from cooperator.connectors.registry import RegistryOptions, Undecodable
 from cooperator.connectors.sql_rules import parse_bounded
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-
-log = logging.getLogger(__name__)
 
 Converter = Literal["string", "bytes", "json", "json-schema", "avro"]
 EXPECTED = (
@@ -36,8 +30,6 @@ EXPECTED = (
 _BY_RECORD = ("json-schema", "avro")
 _MAX_SCHEMA: Final = 100_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Decode = Callable[[bytes], "tuple[pa.DataType, Any]"]
 
 
 def _ddl(value: str) -> str:
@@ -87,147 +79,6 @@ class DecodingOptions(RegistryOptions):
     def can_fail(self) -> bool:
         """Whether the converters can refuse some bytes."""
         return {self.key_converter, self.value_converter} - {"string", "bytes"} != set()
-
-
-class Undecoded(NamedTuple):
-    """A row (by its number) that could not be decoded, and the stage (one of Connect's) that failed."""
-
-    row: int
-    stage: str
-    error: Undecodable
-
-
-class Decoder:
-    """Decodes the batches of one unit. ``memory`` keeps the types that were seen last."""
-
-    def __init__(self, options: DecodingOptions, memory: Memory) -> None:
-        import pyarrow as pa
-
-        self._decode: dict[str, Decode] = {}
-        self._readers: list[AvroReader] = []
-        client = registry_client(options) if options.registry_url else None
-        for name, converter in (("key", options.key_converter), ("value", options.value_converter)):
-            if converter == "avro":
-                assert client is not None, "checked with the options"
-                self._decode[name] = reader = AvroReader(client)
-                self._readers.append(reader)
-            elif converter == "json-schema":
-                self._decode[name] = read_envelope
-        self._memory = memory
-        known = memory.read()
-        if known is None:
-            self._last = pa.schema([(name, pa.null()) for name in self._decode])
-        else:
-            self._last = pa.ipc.read_schema(pa.BufferReader(known))
-
-    def tables(self, rows: "pa.Table") -> "tuple[list[tuple[list[int], pa.Table]], list[Undecoded]]":
-        """Returns the decoded rows in order, and the rows that could not be decoded.
-
-        The tables have one type each, and come with the numbers of their rows.
-        """
-        import pyarrow as pa
-
-        for reader in self._readers:
-            reader.ask_again()
-        groups: list[_Group] = []
-        bad: list[Undecoded] = []
-        columns = {name: rows.column(name).to_pylist() for name in self._decode}
-        for number in range(rows.num_rows):
-            decoded: dict[str, tuple[pa.DataType, Any]] = {}
-            try:
-                for name, decode in self._decode.items():
-                    stage, data = f"{name.upper()}_CONVERTER", columns[name][number]
-                    decoded[name] = (pa.null(), None) if data is None else decode(data)
-            except Undecodable as error:
-                bad.append(Undecoded(number, stage, error))
-                continue
-            if not (groups and groups[-1].takes(decoded)):
-                groups.append(_Group())
-            groups[-1].add(number, decoded)
-        tables = []
-        for group in groups:
-            kinds = self._kinds(group)
-            try:
-                columns = group.columns(kinds)
-            except Exception:  # values do not fit their types: Arrow raises many kinds of errors
-                bad += group.drop_misfits(kinds)
-                columns = group.columns(kinds)
-            if group.numbers:
-                tables.append((group.numbers, self._table(rows.take(group.numbers), columns)))
-        return tables, sorted(bad, key=lambda one: one.row)
-
-    def _kinds(self, group: "_Group") -> "dict[str, pa.DataType]":
-        import pyarrow as pa
-
-        return {
-            name: self._last.field(name).type if pa.types.is_null(kind) else kind
-            for name, kind in group.types.items()
-        }
-
-    def _table(self, table: "pa.Table", columns: "Mapping[str, pa.Array]") -> "pa.Table":
-        import pyarrow as pa
-
-        for name, column in columns.items():
-            place = table.schema.get_field_index(name)
-            table = table.set_column(place, pa.field(name, column.type), column)
-        self._remember(pa.schema([(name, column.type) for name, column in columns.items()]))
-        return table
-
-    def _remember(self, schema: "pa.Schema") -> None:
-        if schema != self._last:
-            self._last = schema
-            self._memory.write(schema.serialize().to_pybytes())
-
-
-class _Group:
-    """Consecutive rows of the same types; a null fits any type."""
-
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
-        self.types: dict[str, Any] = {}
-        self.values: dict[str, list[Any]] = {}
-
-    def takes(self, decoded: "Mapping[str, tuple[pa.DataType, Any]]") -> bool:
-        import pyarrow as pa
-
-        known = self.types
-        return all(
-            pa.types.is_null(kind) or pa.types.is_null(known[name]) or kind == known[name]
-            for name, (kind, _) in decoded.items()
-        )
-
-    def add(self, number: int, decoded: "Mapping[str, tuple[pa.DataType, Any]]") -> None:
-        import pyarrow as pa
-
-        self.numbers.append(number)
-        for name, (kind, value) in decoded.items():
-            if pa.types.is_null(self.types.get(name, pa.null())):
-                self.types[name] = kind
-            self.values.setdefault(name, []).append(value)
-
-    def columns(self, kinds: "Mapping[str, pa.DataType]") -> "dict[str, pa.Array]":
-        """Builds the columns; raises when a value does not fit its type."""
-        import pyarrow as pa
-
-        return {name: pa.array(values, kinds[name]) for name, values in self.values.items()}
-
-    def drop_misfits(self, kinds: "Mapping[str, pa.DataType]") -> list[Undecoded]:
-        """Removes the rows with a value that does not fit its type, such as 300 in an int8."""
-        import pyarrow as pa
-
-        misfits: dict[int, Undecoded] = {}
-        for name, values in self.values.items():
-            for place, value in enumerate(values):
-                try:
-                    pa.array([value], kinds[name])
-                except Exception as error:
-                    undecodable = Undecodable(f"its value does not fit its schema: {error}")
-                    row = self.numbers[place]
-                    misfits.setdefault(place, Undecoded(row, f"{name.upper()}_CONVERTER", undecodable))
-        kept = [place for place in range(len(self.numbers)) if place not in misfits]
-        self.numbers = [self.numbers[place] for place in kept]
-        self.values = {name: [values[place] for place in kept] for name, values in self.values.items()}
-        return list(misfits.values())
 
 
 def decoded_columns(records: "DataFrame", options: DecodingOptions, others: Sequence[str]) -> "DataFrame":

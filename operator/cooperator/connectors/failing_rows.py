@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.base import Cancelled, UnitContext
+from cooperator.connectors.parts import NUMBER
 from cooperator.connectors.transform import first_line
 
 if TYPE_CHECKING:
@@ -93,12 +94,15 @@ def _grouped(rows: "pa.Table", session: "SparkSession", size: int) -> "DataFrame
 
     untyped: Any = session
     given: Any = session.createDataFrame(rows)
-    return DataFrame(_trial(session).grouped(given._jdf, size), untyped)
+    grouped = _java(session).RowTrial.grouped(given._jdf, size)
+    if NUMBER in rows.column_names:
+        grouped = _java(session).NumberedRows.of(grouped, NUMBER)
+    return DataFrame(grouped, untyped)
 
 
-def _trial(session: "SparkSession") -> Any:
+def _java(session: "SparkSession") -> Any:
     untyped: Any = session
-    return untyped.sparkContext._jvm.dev.cooperator.spark.RowTrial
+    return untyped.sparkContext._jvm.dev.cooperator.spark
 
 
 def _halved(
@@ -239,7 +243,7 @@ class _Search:
 
     def _jobs(self, rows: "pa.Table", size: int) -> Iterator[tuple[range, list[dict[str, Any]]]]:
         """Runs the conversion on groups of ``size`` rows; yields each job's groups and their failures."""
-        trial = _trial(self._session)
+        trial = _java(self._session).RowTrial
         converted: Any = self._conversion(_grouped(rows, self._session, size))
         count, start, length = -(-rows.num_rows // size), 0, _FIRST_JOB_GROUPS
         while start < count:

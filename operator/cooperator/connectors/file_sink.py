@@ -8,11 +8,14 @@ unit's fence. So readers see no difference, and a unit may change from one way t
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.spark import check_partition_by
+
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _SINKS = "org.apache.spark.sql.execution.streaming.sinks"
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
 _FORMATS = {"parquet": "parquet.ParquetFileFormat", "json": "json.JsonFileFormat", "csv": "csv.CSVFileFormat"}
 
 
@@ -29,16 +32,26 @@ class FileSink:
     ) -> None:
         self._spark: Any = spark
         self._path = path
+        self._partition_by = partition_by
         self._jvm: Any = spark.sparkContext._jvm
         jvm: Any = self._jvm
-        format_class = self._java(f"org.apache.spark.sql.execution.datasources.{_FORMATS[file_format]}")
+        format_class = self._java(f"{_DATASOURCES}.{_FORMATS[file_format]}")
+        self._format = format_class()
         self._sink = self._java(f"{_SINKS}.FileStreamSink")(
             self._spark._jsparkSession,
             path,
-            format_class(),
+            self._format,
             jvm.PythonUtils.toSeq(list(partition_by)),
             jvm.PythonUtils.toScalaMap(dict(options)),
         )
+
+    def accept(self, rows: "DataFrame") -> None:
+        """Raises ``OptionError`` or ``AnalysisException`` if files cannot have the columns of these rows."""
+        check_partition_by(self._partition_by, rows)
+        untyped: Any = rows
+        in_files = [column for column in rows.columns if column not in self._partition_by]
+        schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
+        self._java(f"{_DATASOURCES}.DataSourceUtils").verifySchema(self._format, schema, False)
 
     def add(self, batch_id: int, rows: "pa.Table | None") -> None:
         """Commits a batch unless it is committed already.

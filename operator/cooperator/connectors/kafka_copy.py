@@ -24,6 +24,7 @@ from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ranges import Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem
+from cooperator.connectors.parts import in_order
 from cooperator.connectors.position_offsets import PositionOffsets, stored_ends
 from cooperator.connectors.records import as_records
 from cooperator.connectors.references import own_topics
@@ -180,10 +181,7 @@ class _Unit:
         """Returns the rows, followed by the records that are left out."""
         options = self._options
         parts, left_out = self.conversion.table(raw, session)
-        found: list[Record] = []
-        for part in parts:
-            columns = [column.to_pylist() for column in part.rows.columns]
-            found += _records(zip(*columns, strict=True), options, self._target)
+        found = list(_records((row for _, row in in_order(parts)), options, self._target))
         if options.dead_letters:
             found += letters(left_out, options.dead_letters, self._context)
         return found

@@ -27,6 +27,7 @@ from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import FullPath, Names, Options, option, refuse
 from cooperator.connectors.output_owner import NEWEST
 from cooperator.connectors.outputs import Output
+from cooperator.connectors.parts import as_one_table
 from cooperator.connectors.spark import SparkConnector, partitioned
 from cooperator.connectors.transform import Select
 
@@ -97,31 +98,32 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
     ) -> "DataStreamWriter":
         path = f"{options.path}/{context.unit}"
         format_options = {"header": "true"} if options.format == "csv" else {}
-        conversion = _conversion(options, context)
-        if not conversion.by_batch:
+        if not _conversion(options, context).by_batch:
             writer = stream.writeStream.format(options.format).option("path", path).options(**format_options)
             return partitioned(writer, stream, options.partition_by)
         letter_box = LetterBox(options, context)
         # The sink is opened now, not with the first batch, so that a directory of another checkpoint is
         # refused early.
-        FileSink(stream.sparkSession, options.format, path, options.partition_by, format_options)
+        opened = FileSink(stream.sparkSession, options.format, path, options.partition_by, format_options)
+        conversion = _conversion(options, context, opened.accept)
 
         def write(batch: "DataFrame", batch_id: int) -> None:
-            import pyarrow as pa
-
             query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
             parts, left_out = conversion.batch(batch)
             letter_box.put(query, batch_id, left_out)
             batch.sparkSession.conf.set(NEWEST, str(batch_id))
             sink = FileSink(batch.sparkSession, options.format, path, options.partition_by, format_options)
-            tables = [part.rows for part in parts]
-            sink.add(batch_id, pa.concat_tables(tables, promote_options="permissive") if tables else None)
+            sink.add(batch_id, as_one_table(parts))
 
         return stream.writeStream.foreachBatch(write)
 
 
-def _conversion(options: KafkaToFilesOptions, context: UnitContext) -> Conversion:
+def _conversion(
+    options: KafkaToFilesOptions,
+    context: UnitContext,
+    accept: "Callable[[DataFrame], object]" = lambda rows: None,
+) -> Conversion:
     def finish(rows: "DataFrame") -> "DataFrame":
         return rows if options.select or not options.can_fail else fields_of_value(rows)
 
-    return Conversion(options, context, finish)
+    return Conversion(options, context, finish, accept=accept, one_table=True)

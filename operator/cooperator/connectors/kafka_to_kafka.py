@@ -27,6 +27,7 @@ from cooperator.connectors.kafka_source import (
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
+from cooperator.connectors.parts import in_order
 from cooperator.connectors.position_offsets import KafkaCopyOptions
 from cooperator.connectors.records import as_records
 from cooperator.connectors.spark import SparkConnector, local_rows
@@ -117,12 +118,8 @@ class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
 
         def by_batch(batch: "DataFrame") -> list[Row]:
             parts, left_out = conversion.batch(batch)
-            rows: list[Row] = []
-            for part in parts:
-                columns = [column.to_pylist() for column in part.rows.columns]
-                rows += _records(zip(*columns, strict=True), options)
             return [
-                *rows,
+                *_records((row for _, row in in_order(parts)), options),
                 *(letters(left_out, options.dead_letters, context) if options.dead_letters else ()),
             ]
 

@@ -8,6 +8,7 @@ unit starts.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
@@ -17,7 +18,6 @@ from cooperator.connectors.conversion import (
     Conversion,
     ConversionOptions,
     LetterBox,
-    Part,
     ensure_letters,
 )
 from cooperator.connectors.decoding import fields_of_value
@@ -27,6 +27,7 @@ from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import Names, OptionError, Options, Problem, option, refuse
+from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.postgres import (
     Database,
     PostgresOptions,
@@ -36,6 +37,7 @@ from cooperator.connectors.postgres import (
     identifier,
     is_table_name,
 )
+from cooperator.connectors.postgres_checks import missing, storable
 from cooperator.connectors.postgres_sink import DELETED, Chunk, TableWriter, Target
 from cooperator.connectors.spark import SparkConnector
 from cooperator.model.text import hinted
@@ -43,7 +45,7 @@ from cooperator.model.text import hinted
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SOURCE = "{topic}"
@@ -151,11 +153,21 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
         name = f"{context.task.connector}/{context.unit}"
         database = Database(options, name, context.cancelled, context.say, options.transaction_timeout_ms)
         context.closing.callback(database.close)
-        conversion = _conversion(options, context)
 
         @cache
         def target(types: tuple[tuple[str, str], ...]) -> Target:
             return _target(database, types, options, context)
+
+        described: list[Table] = []
+
+        def table() -> Table | None:
+            if not described:
+                name = _table_name(options, context)
+                found = database.run(lambda connection: describe_table(connection, name))
+                described.extend(filter(None, [found]))
+            return described[0] if described else None
+
+        conversion = _conversion(options, context, lambda rows: target(tuple(rows.dtypes)), table)
 
         types = conversion.types(stream)
         if types is not None:
@@ -171,7 +183,7 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
                 parts, left_out = conversion.batch(batch)
             else:
                 parts, left_out = [Part(tuple(batch.dtypes), batch.toArrow())], []
-            chunks = [Chunk(target(part.types), _rows(part)) for part in parts]
+            chunks = _chunks(parts, target)
             letter_box.put(query, batch_id, left_out)
             written = table_writer.write(query, batch_id, chunks, content_of(context.checkpoint, batch_id))
             context.counts.rows_out = (context.counts.rows_out or 0) + written
@@ -179,36 +191,23 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
         return stream.writeStream.foreachBatch(write)
 
 
-def _conversion(options: KafkaToPostgresOptions, context: UnitContext) -> Conversion:
-    return Conversion(
-        options, context, lambda rows: _storable(rows if options.select else fields_of_value(rows))
-    )
+def _conversion(
+    options: KafkaToPostgresOptions,
+    context: UnitContext,
+    accept: "Callable[[DataFrame], object]" = lambda rows: None,
+    table: Callable[[], Table | None] = lambda: None,
+) -> Conversion:
+    def finish(rows: "DataFrame") -> "DataFrame":
+        checked_against = table() if options.tolerance == "all" else None
+        return storable(rows if options.select else fields_of_value(rows), checked_against)
+
+    return Conversion(options, context, finish, accept=accept)
 
 
-def _storable(rows: "DataFrame") -> "DataFrame":
-    """Returns the rows with text that PostgreSQL can hold.
-
-    Bytes that are not valid UTF-8 (of a CAST) become U+FFFD; a row with the character U+0000 fails.
-    """
-    import pyspark.sql.functions as F  # noqa: N812
-
-    def column(name: str, kind: str) -> "Column":
-        found = F.col("`" + name.replace("`", "``") + "`")
-        if kind != "string":
-            return found
-        problem = F.lit(
-            f"column {name} contains the character U+0000, which PostgreSQL does not support in text"
-        )
-        refused = F.when(found.contains("\0"), F.raise_error(problem).cast("string"))
-        return refused.otherwise(F.make_valid_utf8(found)).alias(name)
-
-    if len(set(rows.columns)) < len(rows.columns):
-        return rows  # refused later, with an explanation
-    return rows.select([column(name, kind) for name, kind in rows.dtypes])
-
-
-def _rows(part: Part) -> list[tuple[Any, ...]]:
-    return list(zip(*(column.to_pylist() for column in part.rows.columns), strict=True))
+def _chunks(parts: Sequence[Part], target: Callable[[tuple[tuple[str, str], ...]], Target]) -> list[Chunk]:
+    """Returns the rows in order; a chunk ends where the target changes."""
+    rows = ((target(part.types), row) for part, row in in_order(parts))
+    return [Chunk(into, [row for _, row in run]) for into, run in groupby(rows, key=lambda one: one[0])]
 
 
 def _target(
@@ -218,12 +217,7 @@ def _target(
     context: UnitContext,
 ) -> Target:
     """Returns where the unit's rows go; raises ``OptionError`` when they do not fit there."""
-    name = options.table.replace(_SOURCE, context.unit.rpartition("-")[0])
-    if not is_table_name(name):
-        remedy = "write a name without {topic}, or put schema. before it"
-        raise _refused(
-            "table.name.format", options.table, f"results in {name}, which is not a valid table name", remedy
-        )
+    name = _table_name(options, context)
     table = database.run(lambda connection: describe_table(connection, name))
     if table is None:
         statement = _statement(name, columns, options.key)
@@ -235,6 +229,16 @@ def _target(
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
     return Target(name, names, _key(table, names, options))
+
+
+def _table_name(options: KafkaToPostgresOptions, context: UnitContext) -> str:
+    name = options.table.replace(_SOURCE, context.unit.rpartition("-")[0])
+    if not is_table_name(name):
+        remedy = "write a name without {topic}, or put schema. before it"
+        raise _refused(
+            "table.name.format", options.table, f"results in {name}, which is not a valid table name", remedy
+        )
+    return name
 
 
 def _created(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> Table:
@@ -258,6 +262,11 @@ def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresO
         columns = f"select only columns of the table: {', '.join(table.columns)}"
         remedy = hinted(unknown[0], table.columns, columns)
         raise _refused("transform.sql", given, problem, remedy)
+
+    lacking = missing(names, table) if options.tolerance == "all" and DELETED not in names else []
+    if lacking:
+        problem = f"lacks columns that table {table.name} needs: {', '.join(lacking)}"
+        raise _refused("transform.sql", given, problem, "select them, or give them a default")
 
 
 def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) -> tuple[str, ...]:

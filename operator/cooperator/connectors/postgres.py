@@ -11,7 +11,7 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator
@@ -83,12 +83,14 @@ class Table:
     """A table as the database describes it.
 
     ``columns`` maps names to types, in order. ``unique`` holds the sets of columns with a unique index; the
-    primary key comes first.
+    primary key comes first. ``required`` maps the columns that must not be null to whether they have a
+    default.
     """
 
     name: str
     columns: dict[str, str]
     unique: Sequence[tuple[str, ...]]
+    required: Mapping[str, bool] = field(default_factory=dict)
 
 
 def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | None:
@@ -97,10 +99,10 @@ def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | 
     if oid is None:
         return None
     columns = connection.execute(
-        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-        "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        "SELECT attname, format_type(atttypid, atttypmod), attnotnull, atthasdef OR attidentity <> '' "
+        "FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         [oid],
-    )
+    ).fetchall()
     unique = connection.execute(
         "SELECT (SELECT array_agg(attname::text ORDER BY place) FROM unnest(indkey::int[]) "
         "WITH ORDINALITY AS key (number, place) "
@@ -109,7 +111,9 @@ def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | 
         "AND indnkeyatts = indnatts ORDER BY indisprimary DESC, indexrelid",
         [oid],
     )
-    return Table(name, dict(columns), [tuple(names) for (names,) in unique])
+    required = {column: has_default for column, _, is_required, has_default in columns if is_required}
+    types = {column: kind for column, kind, _, _ in columns}
+    return Table(name, types, [tuple(names) for (names,) in unique], required)
 
 
 def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> None:

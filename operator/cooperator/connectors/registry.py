@@ -126,7 +126,7 @@ class AvroReader:
         schema, kind = self._schema(schema_id)
         try:
             value = schemaless_reader(BytesIO(data[5:]), schema, None)
-        except (EOFError, ValueError, IndexError, OverflowError, StopIteration) as error:
+        except Exception as error:  # whatever the error is, these bytes cause it
             problem = str(error) or type(error).__name__
             raise Undecodable(f"it does not fit schema {schema_id}: {problem}") from None
         return kind, _python(value)
@@ -139,8 +139,7 @@ class AvroReader:
                 raise Undecodable(self._unusable[schema_id])
             if schema_id not in self._known:
                 try:
-                    parsed = _parsed(self._client, schema_id)
-                    self._known[schema_id] = parsed[0], arrow_type(*parsed)
+                    self._known[schema_id] = _loaded(self._client, schema_id)
                 except SchemaRegistryError as error:
                     if error.http_status_code != 404:
                         raise
@@ -152,22 +151,36 @@ class AvroReader:
             return self._known[schema_id]
 
 
-def _parsed(client: "SchemaRegistryClient", schema_id: int) -> tuple[Any, dict[str, Any]]:
-    """Returns the parsed schema, and all schemas that it contains or refers to, by name."""
+def _loaded(client: "SchemaRegistryClient", schema_id: int) -> "tuple[Any, pa.DataType]":
+    """Returns a parsed schema and the type of its values.
+
+    Raises ``Undecodable`` for a schema that is unusable, and errors of the registry.
+    """
     import json
 
     from fastavro import parse_schema
 
-    named: dict[str, Any] = {}
+    texts: list[str] = []
 
-    def load(schema: Any) -> Any:
+    def load(schema: Any) -> None:
         if schema.schema_type not in (None, "AVRO"):
             raise Undecodable(f"schema {schema_id} is of type {schema.schema_type}, not AVRO")
         for reference in schema.references or ():
             load(client.get_version(reference.subject, reference.version).schema)
-        return parse_schema(json.loads(schema.schema_str), named_schemas=named)
+        texts.append(schema.schema_str)
 
-    return load(client.get_schema(schema_id)), named
+    load(client.get_schema(schema_id))
+    named: dict[str, Any] = {}
+    try:
+        parsed: Any = None
+        for text in texts:
+            parsed = parse_schema(json.loads(text), named_schemas=named)
+        return parsed, arrow_type(parsed, named)
+    except Undecodable:
+        raise
+    except Exception as error:  # whatever the error is, the schema causes it
+        problem = str(error) or type(error).__name__
+        raise Undecodable(f"schema {schema_id} has no column type: {problem}") from None
 
 
 def arrow_type(schema: Any, named: Mapping[str, Any]) -> "pa.DataType":

@@ -148,14 +148,19 @@ def _set_thread(session: "SparkSession", pool: str) -> None:
 
 def partitioned(writer: "DataStreamWriter", stream: "DataFrame", names: Sequence[str]) -> "DataStreamWriter":
     """Returns ``writer`` with ``partition.by``. Raises OptionError for a column that the rows lack."""
-    columns = {column.lower() for column in stream.columns}
+    check_partition_by(names, stream)
+    return writer.partitionBy(*names) if names else writer
+
+
+def check_partition_by(names: Sequence[str], rows: "DataFrame") -> None:
+    """Raises OptionError for a column of ``partition.by`` that the rows lack."""
+    columns = {column.lower() for column in rows.columns}
     for name in names:
         if name.lower() not in columns:
-            there = ", ".join(stream.columns)
+            there = ", ".join(rows.columns)
             raise OptionError(
                 [Problem("partition.by", name, "does not name a column of the rows", f"use one of {there}")]
             )
-    return writer.partitionBy(*names) if names else writer
 
 
 def spread(interval_ms: int, name: str) -> int:
