@@ -245,7 +245,29 @@ def test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one(
     spark.start(task, config)
     with spark.explaining(task, unique):
         spark.wait_started(task)
-        eventually(lambda: len(spark.records(unique)) >= wanted.total(), 180)
+        has_failed = ("failed", 2)
+        eventually(
+            lambda: has_failed in spark.heard.of(task) or len(spark.records(unique)) >= wanted.total(), 180
+        )
+        assert spark.unharmed([task])
     spark.stop(task)
     assert len(spark.records(unique)) == wanted.total()
     shutil.rmtree(tmp_path / "in")
+
+
+def test_a_unit_starts_again_after_a_death_while_it_planned_its_first_batch(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    wanted = write_files(tmp_path / "in", ["a.txt"], 10)
+    spark.create_topic(unique, 1)
+    for log in ("offsets", "commits"):
+        left = spark.settings.checkpoints / unique / "bucket-0-of-1" / log / ".0.5b1c04e2.tmp"
+        left.parent.mkdir(parents=True)
+        left.write_text("v1\n{")
+    task = TaskId(unique, 0)
+    spark.start(task, {**source(tmp_path / "in", unique, units=1), "task.units": "bucket-0-of-1"})
+    spark.wait_started(task)
+    eventually(lambda: not spark.unharmed([task]) or len(spark.records(unique)) >= wanted.total(), 60)
+    assert spark.unharmed([task]), spark.heard.traces
+    spark.stop(task)
+    assert len(spark.records(unique)) == wanted.total()

@@ -37,6 +37,9 @@ def guard_session(session: "SparkSession", fence: Fence, context: UnitContext) -
     Queries of the session put nothing in place once the claim is not the latest, and file sinks write to no
     directory of another checkpoint than the unit's.
     """
+    # A process that dies while it plans its first batch leaves a temporary file in the checkpoint. Spark
+    # would refuse that checkpoint for ever, as one that two queries share; the fence prevents that already.
+    session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
     session.conf.set(
         "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"
     )
