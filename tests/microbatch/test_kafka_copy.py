@@ -283,7 +283,8 @@ def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
     config = copy(topics=source, topic=target)
     # The id is known with the first look, and committed with the records after that.
     run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) == 2)
-    AdminClient(spark.client).delete_topics([source])[source].result(30)
+    admin = AdminClient(spark.client)
+    admin.delete_topics([source])[source].result(30)
     eventually(lambda: partition_counts(spark.client, [source])[source] == 0, 30)
     spark.produce(source, [b"new %d" % number for number in range(5)])
     attempt = spark.start(task, {**config, "task.units": f"{source}-0"})
