@@ -27,7 +27,7 @@ from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partitio
 from cooperator.connectors.memory import FileMemory, Memory
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
-from cooperator.connectors.outcomes import Outcome, Outcomes
+from cooperator.connectors.outcomes import TypeOutcome, Outcomes
 from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
@@ -181,7 +181,7 @@ class Conversion:
     ) -> tuple[list[Part], list[_LeftOut]]:
         """Converts records that have types of their own."""
 
-        def outcome(types: Types) -> Outcome:
+        def outcome(types: Types) -> TypeOutcome:
             return self._outcomes.of(types, decoder.no_rows(raw, types), session)
 
         self._outcomes.ask_again()

@@ -23,7 +23,7 @@ class Refused(ValueError):
     """The SELECT or the sink cannot take records of this type; the message says why."""
 
 
-class Outcome(NamedTuple):
+class TypeOutcome(NamedTuple):
     """The columns of the rows that records of one type become, or the error that refuses the type."""
 
     columns: "pa.Schema | None"
@@ -40,13 +40,13 @@ class Outcomes:
     def __init__(self, convert: "Callable[[pa.Table, SparkSession], DataFrame]", one_table: bool) -> None:
         self._convert = convert
         self._one_table = one_table
-        self._found: dict[Types, Outcome] = {}
+        self._found: dict[Types, TypeOutcome] = {}
 
     def ask_again(self) -> None:
         """Forgets refusals, since the sink may accept these columns now. Call it before each batch."""
         self._found = {types: one for types, one in self._found.items() if one.refusal is None}
 
-    def of(self, types: Types, no_rows: "pa.Table", session: "SparkSession") -> Outcome:
+    def of(self, types: Types, no_rows: "pa.Table", session: "SparkSession") -> TypeOutcome:
         """Returns the outcome for records of these types; ``no_rows`` is an empty table of them.
 
         Raises errors that may pass, such as a missing table.
@@ -58,7 +58,7 @@ class Outcomes:
         return self._found[types]
 
     def settle(
-        self, kinds: Sequence[Types], known: Types, outcome: Callable[[Types], Outcome]
+        self, kinds: Sequence[Types], known: Types, outcome: Callable[[Types], TypeOutcome]
     ) -> tuple[Types, Mapping[Types, Exception]]:
         """Returns the types to remember, and the refusals of a batch with records of these ``kinds``.
 
@@ -83,17 +83,17 @@ class Outcomes:
             refusals |= _misfits(accepted, kinds, outcome)
         return remembered, refusals
 
-    def _analysed(self, no_rows: "pa.Table", session: "SparkSession") -> Outcome:
+    def _analysed(self, no_rows: "pa.Table", session: "SparkSession") -> TypeOutcome:
         import pyarrow as pa
         from pyspark import errors
         from pyspark.sql.pandas.types import to_arrow_schema
 
         try:
-            return Outcome(to_arrow_schema(self._convert(no_rows, session).schema))
+            return TypeOutcome(to_arrow_schema(self._convert(no_rows, session).schema))
         except OptionError as error:
             if error.passing:
                 raise
-            return Outcome(None, error)
+            return TypeOutcome(None, error)
         except (
             *(errors.AnalysisException, errors.ArithmeticException, errors.IllegalArgumentException),
             *(errors.UnsupportedOperationException, errors.PySparkTypeError, errors.PySparkValueError),
@@ -101,7 +101,7 @@ class Outcomes:
         ) as error:
             refused = Refused(f"its type is refused by Spark: {first_line(error)}")
             refused.__cause__ = error
-            return Outcome(None, refused)
+            return TypeOutcome(None, refused)
 
 
 def is_known(types: Types) -> bool:
@@ -112,7 +112,7 @@ def is_known(types: Types) -> bool:
 
 
 def _misfits(
-    accepted: Sequence[Types], kinds: Sequence[Types], outcome: Callable[[Types], Outcome]
+    accepted: Sequence[Types], kinds: Sequence[Types], outcome: Callable[[Types], TypeOutcome]
 ) -> dict[Types, Exception]:
     """Returns the types whose rows have columns that do not fit those of the types before them."""
     found: dict[Types, Exception] = {}
