@@ -27,7 +27,7 @@ from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partitio
 from cooperator.connectors.memory import FileMemory, Memory
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
-from cooperator.connectors.outcomes import TypeOutcome, Outcomes
+from cooperator.connectors.outcomes import Outcomes, TypeOutcome
 from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
