@@ -16,7 +16,7 @@ from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "kubernetes" / "executors.yaml"
+EXAMPLE = Path(__file__).parent.parent / "examples" / "recipes" / "executors" / "executors.yaml"
 SMALL = {
     "spark.executor.instances": 1,
     "spark.executor.cores": 1,

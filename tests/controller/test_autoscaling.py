@@ -11,7 +11,7 @@ from tests.harness.installation import RESOURCES, ROOT, Installation
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 SIX = tuple(f"a-{n}" for n in range(6))
-EXAMPLE: Path = ROOT / "examples" / "kubernetes" / "autoscaler.yaml"
+EXAMPLE: Path = ROOT / "examples" / "recipes" / "autoscaling" / "autoscaler.yaml"
 
 
 def started(installation: Installation, replicas: int) -> dict[str, str]:

@@ -11,7 +11,7 @@ from cooperator.controller.manifests.executors import TEMPLATE, refusal
 from cooperator.controller.manifests.pods import Defaults, pod_manifest, revision
 from cooperator.crd import Worker, from_object
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "executors.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "recipes" / "executors" / "executors.yaml"
 DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 
 
@@ -143,7 +143,7 @@ def test_an_upgrade_of_the_operator_does_not_replace_these_members_either() -> N
             example(serviceAccountName=None),
             "spec.serviceAccountName is not set, but spec.spark.conf[spark.master] is "
             "'k8s://https://kubernetes.default.svc': members make executors with the rights of a "
-            "ServiceAccount of theirs; name one that has the Role of examples/kubernetes/executors.yaml",
+            "ServiceAccount of theirs; name one that has the Role of examples/recipes/executors",
         ),
     ],
 )

@@ -22,7 +22,10 @@ from tests.kubernetes.fixtures import DEFINITIONS
 
 pytestmark = pytest.mark.real
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "kubernetes"
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = {
+    path.name: path for folder in ("quickstart", "recipes/*") for path in FOLDER.glob(f"{folder}/*.yaml")
+}
 
 
 def test_the_server_accepts_the_definitions_without_warnings(server: ControlPlane) -> None:
@@ -164,7 +167,7 @@ def read_back(api: Namespace, kind: str, name: str) -> Resource:
 
 def manifests(*names: str) -> Iterator[Resource]:
     for name in names:
-        yield from parse((EXAMPLES / name).read_text(), name)
+        yield from parse(EXAMPLES[name].read_text(), name)
 
 
 def test_the_server_fills_in_the_defaults_that_the_models_have(api: Namespace) -> None:
@@ -172,7 +175,7 @@ def test_the_server_fills_in_the_defaults_that_the_models_have(api: Namespace) -
         kind, name = written.kind, written.metadata.name
         as_written = {
             document["metadata"]["name"]: document
-            for path in EXAMPLES.glob("*.yaml")
+            for path in EXAMPLES.values()
             for document in yaml.safe_load_all(path.read_text())
             if document["kind"] == kind
         }[name]
@@ -187,9 +190,10 @@ def test_the_server_fills_in_the_defaults_that_the_models_have(api: Namespace) -
 
 
 def test_all_examples_can_be_applied_as_they_are(api: Namespace) -> None:
-    said = api.kubectl("apply", "--dry-run=server", "-f", str(EXAMPLES))
+    files = [word for path in EXAMPLES.values() for word in ("-f", str(path))]
+    said = api.kubectl("apply", "--dry-run=server", *files)
     assert len(said.splitlines()) == sum(
-        1 for path in EXAMPLES.glob("*.yaml") for document in yaml.safe_load_all(path.read_text()) if document
+        1 for path in EXAMPLES.values() for document in yaml.safe_load_all(path.read_text()) if document
     )
 
 

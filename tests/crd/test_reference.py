@@ -19,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 OF_KUBERNETES = ("volumes.yaml", "autoscaler.yaml", "executors.yaml", "rest.yaml")
 """Kubernetes' own kinds, which only an API server can check (test_api_server.py)."""
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples" / "kubernetes").glob("*.yaml") if path.name not in OF_KUBERNETES
+    path
+    for folder in ("quickstart", "recipes/*")
+    for path in (ROOT / "examples").glob(f"{folder}/*.yaml")
+    if path.name not in OF_KUBERNETES
 )
 
 

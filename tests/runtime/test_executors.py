@@ -26,7 +26,7 @@ from tests.kubernetes.fixtures import cluster, namespace
 
 __all__ = ["cluster", "namespace"]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "executors.yaml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "recipes" / "executors" / "executors.yaml"
 VARIABLE = "_SPARK_AUTH_SECRET"
 """The environment variable in which Spark passes a generated secret to executors."""
 RESTRICTED_POD = {
@@ -170,7 +170,7 @@ def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     host.close(30)
     assert "option 'spec.serviceAccountName'" in str(caught.value)
     assert 'cannot deletecollection resource "pods"' in str(caught.value)
-    assert "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml" in str(caught.value)
+    assert "bind its ServiceAccount to the Role of examples/recipes/executors" in str(caught.value)
 
 
 def of_spark(cluster: ControlPlane, namespace: str) -> Mapping[str, Any]:

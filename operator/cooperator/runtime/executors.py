@@ -95,7 +95,7 @@ def remove_executors(jvm: Any, conf: Mapping[str, str], spark_conf: Any) -> None
         said = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
         if "forbidden" not in said.lower():
             raise
-        remedy = "bind its ServiceAccount to the Role of examples/kubernetes/executors.yaml"
+        remedy = "bind its ServiceAccount to the Role of examples/recipes/executors"
         raise OptionError([Problem("spec.serviceAccountName", None, said, remedy)]) from None
     finally:
         client.close()

@@ -114,5 +114,5 @@ def refusal(worker: Worker) -> str:
     return (
         f"spec.serviceAccountName is not set, but spec.spark.conf[spark.master] is "
         f"{spec.spark.conf['spark.master']!r}: members make executors with the rights of a ServiceAccount of "
-        "theirs; name one that has the Role of examples/kubernetes/executors.yaml"
+        "theirs; name one that has the Role of examples/recipes/executors"
     )
