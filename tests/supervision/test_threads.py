@@ -23,7 +23,8 @@ OWN_THREADS = {
     ("controller/main.py", "_stop"),
     ("runtime/jobs.py", "unit.stop"),
     ("runtime/session.py", "session.stop"),
-    # Their exceptions are stored, and raised when their unit is polled.
+    # Their exceptions are stored, and raised when their unit or task is polled.
+    ("connectors/microbatch/kafka_task.py", "self._run"),
     ("runtime/jobs.py", "self._open"),
     ("connectors/polled.py", "self._run"),
     ("runtime/session.py", "self._start"),
