@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pydantic import ValidationInfo, model_validator
 
@@ -140,10 +140,15 @@ def offsets_of(
         return {}
     level = IsolationLevel[options.isolation_level.upper()]
     with reaching(options):
-        asked = _admin(tuple(client_config(options).items())).list_offsets(
-            dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
-        )
-        return {partition: int(future.result().offset) for partition, future in asked.items()}
+        try:
+            asked = _admin(tuple(client_config(options).items())).list_offsets(
+                dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
+            )
+            return {partition: int(future.result().offset) for partition, future in asked.items()}
+        except KafkaException:
+            # A client keeps the leaders' epochs that it knows, and a broker that was away refuses them.
+            _admin.cache_clear()
+            raise
 
 
 @cache
