@@ -25,7 +25,7 @@ def test_a_stranger_gets_no_task_and_gives_up_those_it_has(group: MemberGroup) -
     assert unexpected() == ""
     group.facts(leader, OURS)
     eventually(lambda: set(group.runs(*TASKS).values()) == set(OURS), 60, "its tasks move away")
-    eventually(lambda: unexpected().startswith("w-9: no such member is of this Worker"))
+    eventually(lambda: unexpected().startswith("w-9: not a member of this Worker"))
     before = group.starts()
     group.member("w-7")
     eventually(lambda: unexpected().startswith("w-7, w-9: "), 60, "another one has joined")

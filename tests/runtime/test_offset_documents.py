@@ -135,7 +135,7 @@ def test_an_unreadable_sink_is_an_error(tmp_path: Path) -> None:
         OffsetsError, match=r"hdfs://names/out has batch 2.*resume the connector until the batch is done"
     ):
         settle_in_flight(place.checkpoint, sink.at(None, place))
-    with pytest.raises(OffsetsError, match="cannot be read here"):
+    with pytest.raises(OffsetsError, match="cannot be read from here"):
         sink.refuse_forgetting(None, place)
 
 

@@ -184,7 +184,7 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
                 "source.options.kafka.key.deserializer": "x",
             },
             "InvalidOption",
-            "'key.deserializer' is not supported",
+            "'source.options.kafka.key.deserializer' = 'x': may load classes",
         ),
     ],
 )

@@ -100,7 +100,7 @@ DEFECTS = [
     ("LosesRecords", "delivers", r"\d+ of 40 records are not in the sink after 20 s, such as 'record"),
     ("Unclaimed", "claims", "unit .* runs without a claim; subclass SparkConnector, or begin open"),
     ("NeverLooksAgain", "grows", "no new units within 20 s"),
-    ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when nothing"),
+    ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when no part"),
     ("OffsetsDrift", "offsets", "altering the listed offsets to themselves would change"),
     ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
     (

@@ -270,7 +270,7 @@ def test_offsets_are_not_forgotten_while_a_directory_has_files_however_it_is_spe
 def test_offsets_are_not_forgotten_where_nobody_can_look(tmp_path: Path) -> None:
     sink = file_sink(lambda options, unit: "hdfs://names/out")
     unit = UnitPlace("group", "copy", "a-0", tmp_path, {})
-    with pytest.raises(OffsetsError, match=r"hdfs://names/out cannot be read here.*reset with --to"):
+    with pytest.raises(OffsetsError, match=r"hdfs://names/out cannot be read from here.*reset with --to"):
         sink.refuse_forgetting(None, unit)
     with pytest.raises(OffsetsError, match="resume the connector until the batch is done"):
         sink.at(None, unit)("query", 3)

@@ -59,7 +59,8 @@ class Play:
         self._fed = 0
         config = {"units.refresh.interval.ms": "500", "tasks.max": "2", **trial.config()}
         self._config = {**config, "connector.class": trial.connector_class, "name": CONNECTOR}
-        promised = delivery(trial.connector_class, self._config)
+        # References stay in what members get: what the class declares may depend on their values.
+        promised = delivery(trial.connector_class, _resolver(place).resolve(self._config).config)
         self._is_exact = promised is not None and promised.level is Delivery.EXACTLY_ONCE
 
     def perform(self) -> None:
