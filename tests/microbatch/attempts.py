@@ -162,8 +162,8 @@ class Threads:
                         ledger.claims(me.attempt.units),
                         ledger.positions(me.attempt.units),
                     )
-                case Run(positions, _) if me.alters:
-                    yield from self._alter(me, positions)
+                case Run(positions, session) if me.alters:
+                    yield from self._alter(me, session, positions)
                     return
                 case Run(positions, session):
                     me.positions = {unit: positions[unit].next for unit in positions}
@@ -177,10 +177,14 @@ class Threads:
                     self._check_stop(me)
                     return
 
-    def _alter(self, me: Running, positions: Positions) -> Thread:
+    def _alter(self, me: Running, session: str, positions: Positions) -> Thread:
         """Commits the positions as they are, so that no record is delivered twice or left out."""
         name = me.attempt.slots.ids[0]
-        _, epoch = self.producers[me.member, name]
+        held, epoch = self.producers[me.member, name]
+        if held != self._label(session):
+            # Each operation has a producer of its own, which a later one with the same id has fenced.
+            me.stopped = "fenced"
+            return
         try:
             for unit, position in positions.items():
                 value = Position(position.next, LEAST).encode()
