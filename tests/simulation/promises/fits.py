@@ -1,9 +1,9 @@
 """No leader that knows the broker's limit sends a round that the broker cannot store.
 
-A record whose members alone are too large, by the leader's estimate, cannot be helped: the leader sends urgent
-revocations and lets the broker decide (decision 080). The estimate is too high by up to ``OVERHEAD_BYTES``, which
-is much in the small records of histories, and nothing in those of brokers. A member that has just been elected
-does not know the limit yet.
+A record whose members alone are too large, by the leader's estimate, cannot be helped: the leader sends
+urgent revocations and lets the broker decide (decision 080). The estimate is too high by up to
+``OVERHEAD_BYTES``, which is much in the small records of histories, and nothing in those of brokers. A member
+that has just been elected does not know the limit yet.
 """
 
 from tests.simulation.operator_process import OperatorProcess
