@@ -236,10 +236,14 @@ class _Fitting:
         not_revoked = [task for _, task in (*cut_urgent, *cut_balance)]
         is_at_rest = plan.is_empty and not any(member.stopping for member in self._view.members)
         needed_bytes = self._limit_bytes - room.now + alone_bytes(not_revoked) if not_revoked else 0
-        refused = [
-            *_beyond(lambda m, task: room.assign_later(m, task, old_free), cut_old),
-            *_beyond(lambda m, task: room.assign_later(m, task, new_free), cut_new),
-        ]
+        if is_at_rest:
+            # Nothing is under way that makes room.
+            refused = [*cut_old, *cut_new]
+        else:
+            refused = [
+                *_beyond(lambda m, task: room.assign_later(m, task, old_free), cut_old),
+                *_beyond(lambda m, task: room.assign_later(m, task, new_free), cut_new),
+            ]
         if refused:
             needed_bytes = self._limit_bytes - room.settled + new_free
             needed_bytes += sum(room.bytes_of(*change) for change in refused)
