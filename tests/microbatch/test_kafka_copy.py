@@ -18,7 +18,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
 from tests.runtime.heard import Heard
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_kafka_to_kafka import (
@@ -37,7 +37,7 @@ __all__ = [
     "test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written",
 ]
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, slow("env -u CI pytest tests/microbatch/test_kafka_copy.py")]
 
 COPY = KafkaCopy()
 
