@@ -1,7 +1,5 @@
 """The steps of GitOps tools, with kubectl's means: apply by server side, compare, and wait for Ready."""
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,16 +28,7 @@ def test_resources_are_waited_for_and_a_second_apply_changes_nothing(
     )
 
     def kubectl(*words: str) -> str:
-        done = subprocess.run(
-            [installation.cluster.programs["kubectl"], "-n", installation.namespace, *words],
-            env={**os.environ, "KUBECONFIG": str(installation.cluster.kubeconfig)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return installation.cluster.kubectl("-n", installation.namespace, *words)
 
     apply = ("apply", "--server-side", "--field-manager=argocd-controller", "-f", str(manifests))
     kubectl(*apply)

@@ -1,11 +1,10 @@
 """A public class of the program has a name of its own: one name for one thing (docs/style.md)."""
 
 import re
-import subprocess
 from collections import Counter
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.project import ROOT, files_of_the_project
+
 CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
 
 MESSAGES = """
@@ -30,10 +29,8 @@ TO_RENAME = """
 
 
 def names_used_again() -> set[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "operator/*.py"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    paths = [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
+    program = ROOT / "operator"
+    paths = [path for path in files_of_the_project() if path.suffix == ".py" and program in path.parents]
     found = Counter(name for path in paths for name in CLASS.findall(path.read_text("utf-8")))
     return {name for name, count in found.items() if count > 1}
 

@@ -6,12 +6,12 @@ hands to another interpreter.
 
 import importlib
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.project import ROOT, files_of_the_project
+
 PACKAGES = {path.name for path in (ROOT / "operator" / "cooperator").iterdir() if path.is_dir()}
 MENTIONED = re.compile(r"(?<![\w./-])cooperator\.([a-z_]+)(?:\.\w+)*")
 IMPORTED = re.compile(r"^\s*from ((?:cooperator|tests|e2e|benchmarks)[\w.]*) import ([\w, ]+)$", re.MULTILINE)
@@ -44,21 +44,10 @@ def names_in(text: str) -> set[str]:
 
 
 def test_every_mentioned_name_exists() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
     missing = []
-    for file in listed.stdout.splitlines():
-        path = ROOT / file
-        if (
-            path.suffix in (".py", ".md", ".toml", ".yaml", ".txt")
-            and path.exists()
-            and path != Path(__file__)
-        ):
+    for path in files_of_the_project():
+        if path.suffix in (".py", ".md", ".toml", ".yaml", ".txt") and path != Path(__file__):
+            file = path.relative_to(ROOT)
             missing += [f"{file}: {name}" for name in names_in(path.read_text()) if not resolves(name)]
     assert not missing
 

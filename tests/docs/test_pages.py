@@ -1,29 +1,17 @@
 """The documentation holds together: links resolve, each page is in one track, code names pages that exist."""
 
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.project import ROOT, files_of_the_project
+
 DOCS = ROOT / "docs"
 TRACKS = ["Start", "Use", "Operate", "Understand", "Evidence"]
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 MENTION = re.compile(r"(?<![\w/.-])docs/[\w/.-]*\w")
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-
-
-def files_of_the_project() -> list[Path]:
-    """Every file that is tracked, or would be."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [path for line in listed.stdout.splitlines() if (path := ROOT / line).is_file()]
 
 
 def links(page: Path) -> Iterator[tuple[Path, str]]:

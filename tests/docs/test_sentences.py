@@ -6,14 +6,14 @@ lists of things.
 """
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.docs.project import ROOT, files_of_the_project
+
 THIS = Path(__file__).resolve()
 STYLE = ROOT / "docs" / "style.md"
 """The page shows sentences of both kinds."""
@@ -152,21 +152,13 @@ def descriptions(node: object) -> Iterator[str]:
             yield from descriptions(value)
 
 
-def files_of_the_project() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [ROOT / line for line in listed.stdout.splitlines()]
-    return [p for p in paths if p.suffix in SOURCES and p.is_file() and p not in (THIS, STYLE)]
+def files_with_sentences() -> list[Path]:
+    return [p for p in files_of_the_project() if p.suffix in SOURCES and p not in (THIS, STYLE)]
 
 
 def test_every_sentence_has_a_subject() -> None:
     found = []
-    for path in files_of_the_project():
+    for path in files_with_sentences():
         for line, text in texts(path):
             found += [f"{path.relative_to(ROOT)}:{line}: {sentence}" for sentence in headless(text)]
     assert found == [], "\n".join(found)
@@ -174,7 +166,7 @@ def test_every_sentence_has_a_subject() -> None:
 
 def test_every_test_is_named_by_a_sentence_with_a_subject() -> None:
     found = []
-    for path in files_of_the_project():
+    for path in files_with_sentences():
         if path.suffix == ".py":
             names = re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
             found += [f"{path.relative_to(ROOT)}: {name}" for name in names if TEST_NAME.search(name)]

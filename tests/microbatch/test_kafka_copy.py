@@ -16,11 +16,8 @@ from cooperator.connectors.offsets import Change, OffsetsError, Where
 from cooperator.connectors.topics import partition_counts
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
-from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.spark import SparkRuntime
 from tests.harness.support import eventually, slow
-from tests.runtime.heard import Heard
-from tests.runtime.spark_bench import SparkBench
+from tests.runtime.spark_bench import SparkBench, spark_bench
 from tests.runtime.test_kafka_to_kafka import (
     copy,
     test_a_copied_record_is_complete_and_the_target_follows_the_source,
@@ -53,21 +50,9 @@ def _new_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
-    root = tmp_path_factory.mktemp("copy")
-    settings = RuntimeSettings(
-        member="lake-0",
-        incarnation="life-1",
-        checkpoints=root / "checkpoints",
-        state_dir=root / "state",
-        group_id=root.name,
-        bootstrap_servers=broker.bootstrap_servers,
-    )
-    heard = Heard()
-    runtime = SparkRuntime(settings, heard)
-    runtime._find = found
-    runtime.warm_up()
-    yield SparkBench(runtime, heard, settings)
-    assert runtime.close(30), "a task still runs"
+    with spark_bench(broker, tmp_path_factory.mktemp("copy")) as bench:
+        bench.runtime._find = found
+        yield bench
 
 
 def values(spark: SparkBench, topic: str) -> Counter[bytes]:

@@ -8,11 +8,10 @@ import pytest
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.inline import InlineRuntime
-from cooperator.runtime.spark import SparkRuntime
 from tests.runtime.heard import Heard
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
-from tests.runtime.spark_bench import SparkBench
+from tests.runtime.spark_bench import SparkBench, spark_bench
 
 
 @pytest.fixture
@@ -43,20 +42,8 @@ def inline(settings: RuntimeSettings, heard: Heard) -> Iterator[InlineRuntime]:
 def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
     """One Spark runtime for all tests; ``unique`` names connectors and topics."""
     root = tmp_path_factory.mktemp("spark")
-    settings = RuntimeSettings(
-        member="lake-0",
-        incarnation="incarnation-1",
-        checkpoints=root / "checkpoints",
-        state_dir=root / "state",
-        group_id=root.name,
-        bootstrap_servers=broker.bootstrap_servers,
-        allowed_files=(str(root.parent),),
-    )
-    heard = Heard()
-    runtime = SparkRuntime(settings, heard)
-    runtime.warm_up()
-    yield SparkBench(runtime, heard, settings)
-    assert runtime.close(30), "a task still runs"
+    with spark_bench(broker, root, allowed_files=(str(root.parent),)) as bench:
+        yield bench
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from cooperator.connectors.output import read_units
 from cooperator.connectors.topics import ensure_topic, partition_counts
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
@@ -86,6 +87,25 @@ def member(member_options: dict[str, object], log: Path) -> Iterator[int]:
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@contextmanager
+def spark_bench(broker: EmbeddedBroker, root: Path, **more: Any) -> Iterator["SparkBench"]:
+    """A Spark runtime with its files below ``root``; ``more`` are further settings."""
+    settings = RuntimeSettings(
+        member="lake-0",
+        incarnation="incarnation-1",
+        checkpoints=root / "checkpoints",
+        state_dir=root / "state",
+        group_id=root.name,
+        bootstrap_servers=broker.bootstrap_servers,
+        **more,
+    )
+    heard = Heard()
+    runtime = SparkRuntime(settings, heard)
+    runtime.warm_up()
+    yield SparkBench(runtime, heard, settings)
+    assert runtime.close(30), "a task still runs"
 
 
 @dataclass

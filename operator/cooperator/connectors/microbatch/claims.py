@@ -105,9 +105,9 @@ class Slots:
     def of_units(cls, group_id: str, connector: str, units: Collection[str], count: int) -> "Slots":
         """Returns the slots of an attempt at these units, in any order.
 
-        Attempts with other units have other ids. Two attempts share ids only if they share units, of which
-        the newer one's claims tell. A task's number is no such name: after a regrouping two attempts of one
-        number may run without a unit in common, and would fence each other until one of them ends.
+        Attempts with other units have other ids. Two attempts share ids only if they share units, and then
+        the newer one's claims end the older one. A task's number would not do: after a regrouping two
+        attempts of one number may have no unit in common, and would fence each other until one of them ends.
         """
         digest = hashlib.sha256("\n".join(sorted(units)).encode()).hexdigest()[:_DIGEST]
         return cls(f"{group_id}-units/{connector}/{digest}", count)
