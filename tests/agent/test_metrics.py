@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.agent.metrics import Tally
+from cooperator.agent.metrics import MetricsListener
 from cooperator.model import INSTANCE, TargetState, TaskId
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.wire import TargetStateRecord, encode_config
@@ -57,7 +57,7 @@ def test_a_paused_task_has_its_own_state(tmp_path: Path) -> None:
 
 def test_metrics_of_the_runtime_are_kept_and_exported() -> None:
     heard = Heard()
-    tally = Tally(heard)
+    tally = MetricsListener(heard)
     tally.started(A0, 1)
     tally.progress(A0, 1, '{"rows_in": 7, "lag": 3}')
     assert tally.of(A0)["lag"] == 3
@@ -72,7 +72,7 @@ def test_metrics_of_the_runtime_are_kept_and_exported() -> None:
 
 @pytest.mark.parametrize("end", ["paused", "stopped", "failed"])
 def test_gauges_end_with_the_attempt_that_reported_them(end: str) -> None:
-    tally = Tally(Heard())
+    tally = MetricsListener(Heard())
     tally.progress(A0, 1, '{"rows_in": 7, "rows_per_s": 7089.0, "lag": 3}')
     arguments = (A0, 1, "no disk") if end == "failed" else (A0, 1)
     getattr(tally, end)(*arguments)
@@ -81,7 +81,7 @@ def test_gauges_end_with_the_attempt_that_reported_them(end: str) -> None:
 
 def test_a_rate_that_is_not_reported_again_is_dropped() -> None:
     now_s = 1_000.0
-    tally = Tally(Heard(), lambda: now_s)
+    tally = MetricsListener(Heard(), lambda: now_s)
     tally.progress(A0, 1, '{"rows_per_s": 7089.0}')
     tally.progress(A1, 1, '{"rows_per_s": 0.0}')
     now_s += RATE_VALID_MS / 1000

@@ -12,7 +12,7 @@ from cooperator.agent.options import WorkerOptions
 from cooperator.leader.endpoint import Endpoint
 from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
 from cooperator.rest import spark
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.calls import ask
 from cooperator.rest.spark import SparkOffsets
 
@@ -58,7 +58,7 @@ def member(tmp_path: Path) -> Iterator[Member]:
 
 
 def refused(call: Any) -> tuple[int, str]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         call()
     return caught.value.code, str(caught.value)
 

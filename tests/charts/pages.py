@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from prometheus_client.parser import text_string_to_metric_families
 
-from cooperator.agent.metrics import MemberMetrics, Tally
+from cooperator.agent.metrics import MemberMetrics, MetricsListener
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE, TaskId
@@ -59,7 +59,7 @@ def of_the_operator() -> Labels:
 def of_a_member() -> Labels:
     """The page of a member that has a task with progress."""
     task = TaskId("a", 0)
-    tally = Tally(_Silent())
+    tally = MetricsListener(_Silent())
     tally.started(task, 1)
     tally.progress(task, 1, '{"rows_in": 1, "rows_out": 1, "rows_per_s": 1, "lag": 1}')
     supervisor = SimpleNamespace(

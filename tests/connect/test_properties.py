@@ -13,8 +13,8 @@ from cooperator.connect.properties import (
     FILES,
     POD,
     POD_PROVIDERS,
-    Place,
     SecretFiles,
+    WorkerAddress,
     properties_text,
     rolling,
     security_settings,
@@ -23,7 +23,7 @@ from cooperator.connect.properties import (
 from cooperator.crd import Worker
 from cooperator.crd.owned import OWNED
 
-HERE = Place("lake-0", "10.0.0.7", 8083)
+HERE = WorkerAddress("lake-0", "10.0.0.7", 8083)
 SASL = {"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "user"}}
 SECRETS = SecretFiles(sasl="/s", ca="/c", certificate="/t")
 
@@ -40,7 +40,7 @@ def worker(connect: dict[str, Any] | None = None, **spec: Any) -> Worker:
     )
 
 
-def settings(made: Worker, place: Place = HERE, **security: str) -> dict[str, str]:
+def settings(made: Worker, place: WorkerAddress = HERE, **security: str) -> dict[str, str]:
     return worker_settings(made, "kafka:9092", place, security, POD_PROVIDERS)
 
 

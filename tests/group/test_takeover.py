@@ -125,7 +125,7 @@ class TestAGroupThatAMemberLeads:
             to.Done(to.Withdraw("us", "pending")),
         )
         assert steps[-2] == to.Withdraw("us", "pending")
-        assert isinstance(steps[-1], to.Rest)
+        assert isinstance(steps[-1], to.TakeoverEnded)
         assert not steps[-1].refused
 
 
@@ -151,7 +151,7 @@ class TestTheListenersVerdict:
 
     def test_a_refusal_leaves_the_group_untouched(self) -> None:
         _, steps = talk(start(), to.Described(group(GroupState.STABLE, A)), to.Verdict("it is theirs"))
-        assert steps[-1] == to.Rest("it is theirs", refused=True)
+        assert steps[-1] == to.TakeoverEnded("it is theirs", refused=True)
 
     def test_a_refusal_because_of_a_late_member_leaves_no_member_behind(self) -> None:
         theirs = DescribedMember("b", "another-operator", "b", "/host")
@@ -168,7 +168,7 @@ class TestTheListenersVerdict:
         assert steps[-3:] == [
             to.Ask((A, theirs)),
             to.Withdraw("us", "pending"),
-            to.Rest("it is theirs", refused=True),
+            to.TakeoverEnded("it is theirs", refused=True),
         ]
 
     def test_a_refused_lead_is_not_kept_when_the_answer_comes_meanwhile(self) -> None:
@@ -185,7 +185,7 @@ class TestTheListenersVerdict:
 
     def test_a_group_of_other_clients_is_not_touched(self) -> None:
         _, (step,) = talk(start(), to.Described(group(GroupState.STABLE, A, kind="consumer")))
-        assert isinstance(step, to.Rest)
+        assert isinstance(step, to.TakeoverEnded)
         assert "'consumer'" in step.reason
 
 
@@ -279,7 +279,7 @@ class TestARestart:
             to.Described(group(GroupState.STABLE, A, ours("earlier"))),
             to.Failed("no answer", joining=False),
         )
-        assert steps[-1] == to.Rest("no answer")
+        assert steps[-1] == to.TakeoverEnded("no answer")
 
 
 class TestALeadThatWasLost:
@@ -296,7 +296,7 @@ class TestALeadThatWasLost:
     def test_a_failure_to_leave_is_repeated_later(self) -> None:
         state, _ = to.begin_as_follower(US, 1_000, "us")
         _, (step,) = talk(state, to.Failed("no answer", joining=False))
-        assert step == to.Rest("no answer")
+        assert step == to.TakeoverEnded("no answer")
 
 
 class TestAFailure:
@@ -311,7 +311,7 @@ class TestAFailure:
             to.Failed("no answer", joining=True),
             to.Failed("still none", joining=True),
         )
-        assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("no answer")]
+        assert steps[-2:] == [to.Withdraw("us", "pending"), to.TakeoverEnded("no answer")]
 
     def test_a_failure_before_our_join_lets_the_pending_member_time_out_since_its_removal_makes_a_round(
         self,
@@ -323,7 +323,7 @@ class TestAFailure:
             to.PendingMemberAdded("pending"),
             to.Failed("cannot send", joining=False),
         )
-        assert steps[-1] == to.Rest("cannot send")
+        assert steps[-1] == to.TakeoverEnded("cannot send")
 
     def test_a_failure_after_our_join_releases_the_pending_member_and_removes_any_trace_of_us(self) -> None:
         _, steps = talk(
@@ -336,7 +336,7 @@ class TestAFailure:
             to.Failed("disconnected", joining=False),
             to.Done(to.Withdraw("us", "pending")),
         )
-        assert steps[-2:] == [to.Withdraw("us", "pending"), to.Rest("disconnected")]
+        assert steps[-2:] == [to.Withdraw("us", "pending"), to.TakeoverEnded("disconnected")]
 
     def test_a_failure_while_our_membership_is_unknown_keeps_the_pending_member(self) -> None:
         state, _ = talk(
@@ -347,10 +347,10 @@ class TestAFailure:
             to.Sent(),
         )
         step: to.Step = to.Describe()
-        while not isinstance(step, to.Rest):
+        while not isinstance(step, to.TakeoverEnded):
             assert isinstance(step, to.Describe)
             state, step = to.advance(state, to.Failed("no answer", joining=True))
-        assert step == to.Rest("no answer")
+        assert step == to.TakeoverEnded("no answer")
 
     def test_a_failure_of_the_join_that_confirms_our_lead_keeps_our_member(self) -> None:
         _, steps = talk(
@@ -362,4 +362,4 @@ class TestAFailure:
             to.Sent(),
             to.Failed("disconnected", joining=False),
         )
-        assert steps[-1] == to.Rest("disconnected")
+        assert steps[-1] == to.TakeoverEnded("disconnected")

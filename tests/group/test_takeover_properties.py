@@ -69,7 +69,7 @@ class Operator:
 
     @property
     def over(self) -> bool:
-        return isinstance(self.step, to.BeginLeading | to.Rest)
+        return isinstance(self.step, to.BeginLeading | to.TakeoverEnded)
 
     @property
     def _parked(self) -> bool:
@@ -250,10 +250,10 @@ def test_a_refusal_or_failure_leaves_neither_a_member_of_ours_nor_a_pending_memb
         assert turns < 500
     event(repr(operator.step)[:40])
     in_the_group = any(seat.instance_id == US for seat in group.seats.values())
-    if isinstance(operator.step, to.Rest) and operator.step.refused:
+    if isinstance(operator.step, to.TakeoverEnded) and operator.step.refused:
         assert not in_the_group
         assert not group.pending & pending_members or not operator.joins
-    if isinstance(operator.step, to.Rest) and in_the_group:
+    if isinstance(operator.step, to.TakeoverEnded) and in_the_group:
         assert operator.state.own is None, "our member is known and was not withdrawn"
         # An empty group is joined without a pending member.
         assert group.pending & pending_members or was_empty

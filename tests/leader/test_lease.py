@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.leader.lease_confirmation import Asked, may_confirm
+from cooperator.leader.lease_confirmation import LastQuestion, may_confirm
 from cooperator.model import Epoch
 
 NOW = Epoch(3, 7)
@@ -11,7 +11,7 @@ MEMBERS = ("m-0", "m-1", "m-2")
 
 
 def confirmed(
-    asked: dict[str, Asked],
+    asked: dict[str, LastQuestion],
     *,
     member_id: str = "m-0",
     epoch: Epoch = NOW,
@@ -33,8 +33,8 @@ def confirmed(
     )
 
 
-def everyone(at_ms: int = 99_000, epoch: Epoch = NOW) -> dict[str, Asked]:
-    return {member_id: Asked(epoch, at_ms) for member_id in MEMBERS}
+def everyone(at_ms: int = 99_000, epoch: Epoch = NOW) -> dict[str, LastQuestion]:
+    return {member_id: LastQuestion(epoch, at_ms) for member_id in MEMBERS}
 
 
 def test_a_leader_in_touch_with_the_broker_confirms_a_member_of_its_round() -> None:
@@ -74,7 +74,7 @@ def test_in_an_outage_one_member_that_may_be_elsewhere_is_enough_to_refuse(silen
     if how == "never asked":
         del asked[silent]
     elif how == "asked long ago":
-        asked[silent] = Asked(NOW, 90_999)
+        asked[silent] = LastQuestion(NOW, 90_999)
     else:
-        asked[silent] = Asked(Epoch(3, 8), 99_999)
+        asked[silent] = LastQuestion(Epoch(3, 8), 99_999)
     assert not confirmed(asked)

@@ -12,7 +12,7 @@ from cooperator.local.picture import draw
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of, read_history
 from cooperator.logs.history import LogHistory
 from cooperator.model import Epoch, Hold, HoldReason, Memory, TaskId, TaskState, TaskStatus
-from cooperator.terminal.timeline import Kind, Stretch, stretches
+from cooperator.terminal.timeline import Stretch, StretchKind, stretches
 
 S = 1_000
 NOON = 1_700_000_000_000
@@ -69,14 +69,14 @@ def drawn(from_s: int, to_s: int) -> list[Stretch]:
 
 def test_the_history_of_tasks_by_member() -> None:
     assert drawn(0, 60) == [
-        Stretch(A0, Kind.RUNNING, "w-0", at(1), at(12)),
-        Stretch(A0, Kind.RUNNING, "w-1", at(13), at(60)),
-        Stretch(A1, Kind.RUNNING, "w-1", at(1), at(20)),
-        Stretch(A1, Kind.HELD, "w-1", at(20), at(30)),
-        Stretch(A1, Kind.RUNNING, "w-1", at(31), at(40)),
-        Stretch(A1, Kind.FAILED, "w-1", at(40), at(50)),
-        Stretch(A1, Kind.RUNNING, "w-1", at(51), at(55)),
-        Stretch(A1, Kind.PAUSED, "w-1", at(55), at(60)),
+        Stretch(A0, StretchKind.RUNNING, "w-0", at(1), at(12)),
+        Stretch(A0, StretchKind.RUNNING, "w-1", at(13), at(60)),
+        Stretch(A1, StretchKind.RUNNING, "w-1", at(1), at(20)),
+        Stretch(A1, StretchKind.HELD, "w-1", at(20), at(30)),
+        Stretch(A1, StretchKind.RUNNING, "w-1", at(31), at(40)),
+        Stretch(A1, StretchKind.FAILED, "w-1", at(40), at(50)),
+        Stretch(A1, StretchKind.RUNNING, "w-1", at(51), at(55)),
+        Stretch(A1, StretchKind.PAUSED, "w-1", at(55), at(60)),
     ]
 
 
@@ -90,8 +90,8 @@ def lone(reason: HoldReason, *memories: bool) -> list[Stretch]:
 
 def test_a_hold_that_lasts_ends_at_its_end() -> None:
     assert lone(HoldReason.DEPARTED, False, True) == [
-        Stretch(A0, Kind.RUNNING, "w-0", at(0), at(10)),
-        Stretch(A0, Kind.HELD, "w-0", at(10), at(30)),
+        Stretch(A0, StretchKind.RUNNING, "w-0", at(0), at(10)),
+        Stretch(A0, StretchKind.HELD, "w-0", at(10), at(30)),
     ]
 
 
@@ -104,14 +104,14 @@ def test_a_hold_that_lasts_ends_at_its_end() -> None:
     ],
 )
 def test_a_member_that_was_only_out_of_touch_ran_on(reason: HoldReason, memories: tuple[bool, ...]) -> None:
-    assert lone(reason, *memories) == [Stretch(A0, Kind.RUNNING, "w-0", at(0), at(60))]
+    assert lone(reason, *memories) == [Stretch(A0, StretchKind.RUNNING, "w-0", at(0), at(60))]
 
 
 def test_any_period_is_cut_out() -> None:
     assert drawn(25, 35) == [
-        Stretch(A0, Kind.RUNNING, "w-1", at(25), at(35)),
-        Stretch(A1, Kind.HELD, "w-1", at(25), at(30)),
-        Stretch(A1, Kind.RUNNING, "w-1", at(31), at(35)),
+        Stretch(A0, StretchKind.RUNNING, "w-1", at(25), at(35)),
+        Stretch(A1, StretchKind.HELD, "w-1", at(25), at(30)),
+        Stretch(A1, StretchKind.RUNNING, "w-1", at(31), at(35)),
     ]
     assert drawn(-60, 0) == []
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cooperator.connectors.microbatch.batches import (
-    Kind,
+    FailureKind,
     OpenFailed,
     Outcome,
     Owned,
@@ -12,7 +12,7 @@ from cooperator.connectors.microbatch.batches import (
     SlotFailure,
     Stand,
 )
-from cooperator.connectors.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 
 class Replaced(Exception):
@@ -28,7 +28,7 @@ class Log:
     offsets: dict[Partition, list[int]] = field(default_factory=dict)
     session: int = 0
 
-    def commit(self, ranges: Sequence[Range]) -> None:
+    def commit(self, ranges: Sequence[OffsetRange]) -> None:
         for each in ranges:
             self.offsets.setdefault(each.partition, []).extend(range(each.start, each.end))
             self.positions[each.partition] = each.end
@@ -39,7 +39,7 @@ class FakeOwnership:
     log: Log
     replaced: bool = False
     calls: list[str] = field(default_factory=list)
-    open_fails: list[Kind] = field(default_factory=list)
+    open_fails: list[FailureKind] = field(default_factory=list)
 
     def claim(self) -> Owned:
         return self._own("claim")
@@ -67,15 +67,18 @@ class FakeBatches:
     """``fate`` says for each slot whether it fails, and whether it has committed all the same."""
 
     log: Log
-    fate: Callable[[int, int], tuple[Kind | None, bool]] = lambda batch, slot: (None, True)
-    ran: list[Sequence[Sequence[Range]]] = field(default_factory=list)
+    fate: Callable[[int, int], tuple[FailureKind | None, bool]] = lambda batch, slot: (None, True)
+    ran: list[Sequence[Sequence[OffsetRange]]] = field(default_factory=list)
     closed: bool = False
     reads_topics_apart: bool = False
 
     def open(self, session: str) -> None: ...
 
     def run(
-        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
         self.ran.append(slots)
         failures = []
@@ -85,7 +88,7 @@ class FakeBatches:
             assert all(contents[each.partition][0] == str(each.end) for each in slot)
             kind, commits = self.fate(len(self.ran) - 1, index)
             if session != str(self.log.session):
-                kind, commits = Kind.FENCED, False
+                kind, commits = FailureKind.FENCED, False
             if commits:
                 self.log.commit(slot)
                 self.log.topic_ids.update((unit, topic_id) for unit, (_, topic_id) in contents.items())

@@ -6,7 +6,7 @@ A thread may freeze between any two steps, and wake at the end of the history.
 import random
 from collections.abc import Sequence
 
-from cooperator.connectors.microbatch.claims import Claim, Slots, UnitKey
+from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, UnitKey
 from cooperator.connectors.microbatch.ownership import Attempt
 from cooperator.connectors.microbatch.positions import Ledger
 from cooperator.model import Epoch
@@ -92,10 +92,10 @@ class History(Threads):
         number = len(self.attempts) + 1
         claim = Claim.of(epoch, number, f"m-{member}/incarnation-1")
         names = [str(task)] if self.rules.ids_by_task else [unit.unit for unit in units]
-        slots = Slots.of_units("w", CONNECTOR, names, 1 + self.choices.below(3))
+        slots = TransactionalIds.of_units("w", CONNECTOR, names, 1 + self.choices.below(3))
         if self.choices.below(2) == 0:
             # An id may also be an attempt's own.
-            slots = Slots(f"{slots.prefix}/{number}", slots.count)
+            slots = TransactionalIds(f"{slots.prefix}/{number}", slots.count)
         return self._start(Attempt(claim, tuple(units), slots), member)
 
     def _start(self, attempt: Attempt, member: int, *, alters: bool = False) -> Running:
@@ -133,7 +133,7 @@ class History(Threads):
         before = self.attempts[self.choices.below(len(self.attempts))]
         attempt = before.attempt
         claim = Claim(attempt.claim.epoch, len(self.attempts) + 1, attempt.claim.owner)
-        slots = Slots(attempt.slots.prefix, 1 + self.choices.below(3))
+        slots = TransactionalIds(attempt.slots.prefix, 1 + self.choices.below(3))
         self._start(Attempt(claim, attempt.units, slots), before.member)
 
     def _alter_one(self) -> None:
@@ -147,7 +147,7 @@ class History(Threads):
         committed = [position.claim for position in ledger.positions(units).values()]
         newest = max(claims + committed, default=LEAST)
         claim = Claim(newest.epoch, newest.attempt + 1, f"{OFFSETS}-{len(self.attempts)}")
-        slots = Slots.of_units("w", CONNECTOR, [unit.unit for unit in units], 1)
+        slots = TransactionalIds.of_units("w", CONNECTOR, [unit.unit for unit in units], 1)
         self._start(Attempt(claim, units, slots), 2, alters=True)
 
     def _crash_one(self) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
-from cooperator.connectors.microbatch.claims import Slots
+from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import EndWatcher
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
-from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches, SparkEnds, Target
+from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget, SparkBatches, SparkEnds
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
 
@@ -74,9 +74,9 @@ class Task:
         if not prefix:
             cluster.create(self.positions, cleanup_policy="compact")
         cluster.create(self.output, outputs)
-        self.slots = Slots(prefix or f"{name}-id", slots)
-        target = Target(self.slots, self.positions, {**cluster.java, **(settings or {})})
-        source = Source(cluster.java, pool=name)
+        self.slots = TransactionalIds(prefix or f"{name}-id", slots)
+        target = BatchTarget(self.slots, self.positions, {**cluster.java, **(settings or {})})
+        source = BatchSource(cluster.java, pool=name)
         self.batches = SparkBatches(session, source, transform or copy_to(self.output), target)
         self.ownership: Any = TopicOwnership(cluster, self.positions, self.batches)
         self.watcher = EndWatcher(SparkEnds(session, cluster.java))

@@ -16,7 +16,7 @@ from cooperator.connectors.microbatch.claims import (
     Position,
     PositionKey,
     RawKey,
-    Slots,
+    TransactionalIds,
     UnitKey,
     UnreadableRecord,
     decode_position,
@@ -31,7 +31,7 @@ numbers = st.integers(0, 10**12)
 epochs = st.builds(Epoch, numbers, numbers)
 claims = st.builds(Claim, epochs, numbers, names)
 units = st.builds(UnitKey, names, names)
-slots = st.builds(Slots, st.text(min_size=1), st.integers(1, MAX_SLOTS))
+slots = st.builds(TransactionalIds, st.text(min_size=1), st.integers(1, MAX_SLOTS))
 positions = st.builds(Position, st.integers(0, 2**63 - 1), claims, st.text())
 
 CLAIM = Claim(Epoch(3, 17), 2, "lake-0_incarnation-1")
@@ -40,14 +40,19 @@ UNIT = UnitKey("copy", "lines-0")
 
 def test_records_look_like_this() -> None:
     assert ClaimKey(UNIT, CLAIM).encode() == b"c/copy/lines-0/3-17-2-lake-0_incarnation-1"
-    assert Slots("lake-tasks/copy/0", 4).encode() == b'{"version":1,"prefix":"lake-tasks/copy/0","slots":4}'
+    assert (
+        TransactionalIds("lake-tasks/copy/0", 4).encode()
+        == b'{"version":1,"prefix":"lake-tasks/copy/0","slots":4}'
+    )
     assert PositionKey(UNIT).encode() == b"p/copy/lines-0"
     assert Position(12, CLAIM).encode() == b'{"version":1,"next":12,"claim":"3-17-2-lake-0_incarnation-1"}'
-    assert Slots("lake-tasks/copy/0", 2).ids == ("lake-tasks/copy/0/0", "lake-tasks/copy/0/1")
+    assert TransactionalIds("lake-tasks/copy/0", 2).ids == ("lake-tasks/copy/0/0", "lake-tasks/copy/0/1")
 
 
 @given(units, claims, slots, positions)
-def test_a_written_claim_is_read_back(unit: UnitKey, claim: Claim, own: Slots, position: Position) -> None:
+def test_a_written_claim_is_read_back(
+    unit: UnitKey, claim: Claim, own: TransactionalIds, position: Position
+) -> None:
     assert Claim.parse(str(claim)) == claim
     ledger = Ledger()
     ledger.apply(ClaimKey(unit, claim).encode(), own.encode())
@@ -138,8 +143,10 @@ def test_a_position_that_cannot_be_read_is_refused(value: bytes, text: str) -> N
 def test_an_unreadable_claim_stops_only_its_own_unit() -> None:
     ledger = Ledger()
     ledger.apply(b"c/copy/lines-0/nobody", b"{}")
-    ledger.apply(ClaimKey(UnitKey("other", "u"), CLAIM).encode(), Slots("p", 1).encode())
-    assert ledger.claims([UnitKey("other", "u")]) == {UnitKey("other", "u"): {CLAIM: Slots("p", 1)}}
+    ledger.apply(ClaimKey(UnitKey("other", "u"), CLAIM).encode(), TransactionalIds("p", 1).encode())
+    assert ledger.claims([UnitKey("other", "u")]) == {
+        UnitKey("other", "u"): {CLAIM: TransactionalIds("p", 1)}
+    }
     with pytest.raises(UnreadableRecord, match=r"record c/copy/lines-0/nobody: claim = 'nobody'"):
         ledger.claims([UNIT])
 
@@ -156,7 +163,7 @@ def test_names_that_would_make_keys_ambiguous_are_refused(name: str) -> None:
 
 def test_attempts_share_transactional_ids_only_if_they_have_the_same_units() -> None:
     def prefix(*units: str) -> str:
-        return Slots.of_units("lake", "copy", units, 2).prefix
+        return TransactionalIds.of_units("lake", "copy", units, 2).prefix
 
     assert prefix("a-0", "a-1") == prefix("a-1", "a-0") == "lake-units/copy/0dc362cb823a3aab1efa"
     assert len({prefix("a-0"), prefix("a-1"), prefix("a-0", "a-1"), prefix("a-0-a-1")}) == 4

@@ -13,7 +13,13 @@ from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.kafka_log import MARKER_CONFIG
 from cooperator.connectors.microbatch import kafka_positions, topic_reader
-from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Slots, UnitKey, UnreadableRecord
+from cooperator.connectors.microbatch.claims import (
+    Claim,
+    ClaimKey,
+    TransactionalIds,
+    UnitKey,
+    UnreadableRecord,
+)
 from cooperator.connectors.microbatch.kafka_positions import (
     CLAIMS,
     PARTITIONS,
@@ -55,7 +61,7 @@ class Task:
     producers: dict[int, Producer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        slots = Slots(f"{self.group}-tasks/copy/{self.number}", self.slots)
+        slots = TransactionalIds(f"{self.group}-tasks/copy/{self.number}", self.slots)
         self.ids = slots.ids
         self.positions = self.shared or KafkaPositions(self.group, self.client)
         machine = Ownership(Attempt(self.claim, self.units, slots))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.microbatch import loop as loop_module
-from cooperator.connectors.microbatch.batches import BatchFailed, Kind, OpenFailed
+from cooperator.connectors.microbatch.batches import BatchFailed, FailureKind, OpenFailed
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import EndBehind, Grouping, Limits, Partition, TopicRecreated
 from tests.microbatch.fakes import FakeBatches, FakeOwnership, Log, Replaced, from_zero
@@ -87,7 +87,7 @@ def test_units_that_were_never_read_get_a_position_before_their_first_record() -
     assert batches.closed
 
 
-passing = st.sampled_from([None, None, Kind.RETRIABLE, Kind.FENCED])
+passing = st.sampled_from([None, None, FailureKind.RETRIABLE, FailureKind.FENCED])
 fates = st.dictionaries(
     st.tuples(st.integers(0, 12), st.integers(0, 2)), st.tuples(passing, st.booleans()), max_size=20
 )
@@ -95,11 +95,11 @@ fates = st.dictionaries(
 
 @given(st.lists(st.integers(0, 60), min_size=4, max_size=4), fates)
 def test_each_offset_is_committed_once_and_in_order_despite_any_failure(
-    sizes: list[int], fates: dict[tuple[int, int], tuple[Kind | None, bool]]
+    sizes: list[int], fates: dict[tuple[int, int], tuple[FailureKind | None, bool]]
 ) -> None:
     log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
 
-    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
         kind, commits = fates.get((batch, slot), (None, True))
         return kind, commits or kind is None
 
@@ -113,7 +113,9 @@ def test_each_offset_is_committed_once_and_in_order_despite_any_failure(
 
 def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
     log = Log()
-    batches = FakeBatches(log, lambda batch, slot: (Kind.RETRIABLE, False) if batch == 1 else (None, True))
+    batches = FakeBatches(
+        log, lambda batch, slot: (FailureKind.RETRIABLE, False) if batch == 1 else (None, True)
+    )
     task = Task(log, dict.fromkeys(UNITS, 1), batches)
     task.run()
     assert task.said == [
@@ -123,8 +125,8 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
     assert task.ownership.calls[:2] == ["claim", "recover"]
 
 
-@pytest.mark.parametrize("kind", [Kind.DATA_LOSS, Kind.FAILED])
-def test_a_permanent_failure_ends_the_task_with_the_units(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.DATA_LOSS, FailureKind.FAILED])
+def test_a_permanent_failure_ends_the_task_with_the_units(kind: FailureKind) -> None:
     log = Log()
     batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
     task = Task(log, dict.fromkeys(UNITS, 9), batches)
@@ -138,11 +140,11 @@ def test_a_replaced_attempt_commits_nothing_more() -> None:
     batches = FakeBatches(log)
     task = Task(log, dict.fromkeys(UNITS, 50), batches)
 
-    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
         if batch == 2:
             log.session += 1  # a newer attempt has initialised the producers
             task.ownership.replaced = True
-            return Kind.FENCED, False
+            return FailureKind.FENCED, False
         return None, True
 
     batches.fate = fate
@@ -196,9 +198,9 @@ def test_batches_that_take_too_long_become_smaller_until_they_fit() -> None:
     log = Log(dict.fromkeys(UNITS, 0))
     batches = FakeBatches(log)
 
-    def fate(batch: int, slot: int) -> tuple[Kind | None, bool]:
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
         size = sum(each.size for each in batches.ran[batch][slot])
-        return (Kind.FENCED, False) if size > 2 else (None, True)
+        return (FailureKind.FENCED, False) if size > 2 else (None, True)
 
     batches.fate = fate
     ends = dict.fromkeys(UNITS, 30)
@@ -227,13 +229,13 @@ def test_no_slot_reads_two_topics_if_they_go_to_different_ones(sizes: list[int],
 def test_producers_that_cannot_be_initialised_yet_are_tried_again_by_the_same_call() -> None:
     log = Log()
     task = Task(log, dict.fromkeys(UNITS, 3), FakeBatches(log))
-    task.ownership.open_fails = [Kind.RETRIABLE, Kind.RETRIABLE]
+    task.ownership.open_fails = [FailureKind.RETRIABLE, FailureKind.RETRIABLE]
     task.run()
     assert task.ownership.calls[:3] == ["claim"] * 3
 
 
 def test_producers_that_are_refused_end_the_task() -> None:
     task = Task(Log(), dict.fromkeys(UNITS, 3), FakeBatches(Log()))
-    task.ownership.open_fails = [Kind.FAILED]
+    task.ownership.open_fails = [FailureKind.FAILED]
     with pytest.raises(OpenFailed, match="no coordinator"):
         task.run()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey
+from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, TransactionalIds, UnitKey
 from cooperator.connectors.microbatch.ownership import (
     Attempt,
     BatchFailed,
@@ -23,8 +23,8 @@ from cooperator.model import Epoch
 
 A, B = UnitKey("copy", "a-0"), UnitKey("copy", "b-0")
 OLD, MINE, NEW = (Claim(Epoch(1, generation), 1, "lake-0") for generation in (1, 2, 3))
-SLOTS = Slots("lake/copy/0", 2)
-OTHERS = Slots("lake/copy/1", 3)
+SLOTS = TransactionalIds("lake/copy/0", 2)
+OTHERS = TransactionalIds("lake/copy/1", 3)
 IDS = ("lake/copy/1/0", "lake/copy/1/1", "lake/copy/1/2")
 
 
@@ -69,7 +69,7 @@ def test_ids_in_common_with_an_older_attempt_are_initialised_once_and_all_others
     machine = attempt(A)
     machine.on(Begin())
     machine.on(Done())
-    of_more_slots = Slots(SLOTS.prefix, 3)
+    of_more_slots = TransactionalIds(SLOTS.prefix, 3)
     assert machine.on(Seen({A: {MINE: SLOTS, OLD: of_more_slots}})) == Fence(("lake/copy/0/2",))
     same = attempt(A)
     same.on(Begin())

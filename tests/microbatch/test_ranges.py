@@ -11,8 +11,8 @@ from cooperator.connectors.microbatch.ranges import (
     EndBehind,
     Grouping,
     Limits,
+    OffsetRange,
     Partition,
-    Range,
     group,
     has_news,
     plan_ranges,
@@ -81,7 +81,7 @@ def test_slots_that_small_ones_do_not_need_go_to_the_others() -> None:
 def test_an_unknown_end_is_no_news_and_an_earlier_one_is_an_error() -> None:
     known, unknown = Partition("a", 0), Partition("a", 1)
     positions = {known: 5, unknown: 5}
-    assert plan_ranges(positions, {known: 7}, Limits(9, 9), 0) == (Range(known, 5, 7),)
+    assert plan_ranges(positions, {known: 7}, Limits(9, 9), 0) == (OffsetRange(known, 5, 7),)
     assert has_news(positions, {known: 7})
     assert not has_news(positions, {known: 5})
     with pytest.raises(EndBehind, match=r"a-0 ends at offset 4, before the position 5 .* reset or alter"):
@@ -98,8 +98,8 @@ groupings = st.builds(Grouping, st.integers(1, 8), st.sampled_from([1, 10, 5_000
 homes = st.dictionaries(partitions, st.integers(0, 9))
 
 
-def ranges_of(news: dict[Partition, int]) -> list[Range]:
-    return [Range(partition, START, START + size) for partition, size in sorted(news.items())]
+def ranges_of(news: dict[Partition, int]) -> list[OffsetRange]:
+    return [OffsetRange(partition, START, START + size) for partition, size in sorted(news.items())]
 
 
 @given(sizes, groupings, homes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cooperator.connectors.microbatch.batches import BatchFailed, Kind, PositionRecord
-from cooperator.connectors.microbatch.ranges import Limits, Partition, Range
+from cooperator.connectors.microbatch.batches import BatchFailed, FailureKind, PositionRecord
+from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
@@ -167,17 +167,17 @@ def test_a_fenced_slot_leaves_the_others_alone(session: Any, cluster: Cluster, u
     task = Task(session, cluster, unique, places)
     task.batches.open("one")
     cluster.transaction(f"{unique}-id/1", Partition(f"{unique}-out", 0), [b"other"]).abort_transaction(30)
-    slots = [[Range(place, 0, 10)] for place in places]
+    slots = [[OffsetRange(place, 0, 10)] for place in places]
     records = {place: PositionRecord(str(place), "10") for place in places}
     outcome = task.batches.run("one", slots, records)
-    assert [(each.slot, each.kind) for each in outcome.failures] == [(1, Kind.FENCED)]
+    assert [(each.slot, each.kind) for each in outcome.failures] == [(1, FailureKind.FENCED)]
     assert outcome.rows == 10
     assert task.reached() == {places[0]: 10}
     assert task.values() == values_of(places[:1], 10)
     # Without another session its producer is not initialised again, which would fence a newer attempt.
     outcome = task.batches.run("one", slots[1:] * 2, records)
-    assert {each.kind for each in outcome.failures} == {Kind.RETRIABLE}
-    assert task.batches.run("two", slots[1:], records).failures[0].kind is Kind.RETRIABLE
+    assert {each.kind for each in outcome.failures} == {FailureKind.RETRIABLE}
+    assert task.batches.run("two", slots[1:], records).failures[0].kind is FailureKind.RETRIABLE
     task.batches.close()
     task.loop.stop()
     task.watcher.close()

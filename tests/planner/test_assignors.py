@@ -14,7 +14,7 @@ from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.assignors.layout import Range, Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
-from cooperator.planner.problem import Assignor, Placement, Problem
+from cooperator.planner.problem import Assignor, Placement, PlacementProblem
 from cooperator.scenarios.conformance import AssignorNotConformant, apply, check, generate
 from tests.planner.flow import fewest_moves_to_even_connectors
 from tests.planner.unreliable_group import UnreliableGroup, owned
@@ -50,7 +50,7 @@ def test_a_layout_depends_on_members_and_tasks_only(name: str, seed: int) -> Non
     everything = sorted(
         {*problem.pool, *(i for own in (problem.kept, problem.owed) for x in own.values() for i in x)}
     )
-    fresh = Problem({member: frozenset() for member in problem.kept}, everything, problem.sizes)
+    fresh = PlacementProblem({member: frozenset() for member in problem.kept}, everything, problem.sizes)
     assert apply(problem, ALL[name].assign(problem)) == apply(fresh, ALL[name].assign(fresh))
 
 
@@ -131,20 +131,24 @@ def test_with_capacities_no_task_would_lie_better_with_the_least_loaded(
 def test_a_member_of_twice_the_capacity_gets_twice_as_much() -> None:
     tasks = [TaskId("x", number) for number in range(9)]
     kept = {"small": frozenset[TaskId](), "large": frozenset[TaskId]()}
-    problem = Problem(kept, tasks, {"x": 9}, capacities={"large": 2.0})
+    problem = PlacementProblem(kept, tasks, {"x": 9}, capacities={"large": 2.0})
     final = apply(problem, Sticky().assign(problem))
     assert (len(final["small"]), len(final["large"])) == (3, 6)
 
 
 def test_rather_overloaded_than_unassigned() -> None:
-    problem = Problem({"a": frozenset()}, [TaskId("x", 0), TaskId("x", 1)], {"x": 2}, capacities={"a": 0.0})
+    problem = PlacementProblem(
+        {"a": frozenset()}, [TaskId("x", 0), TaskId("x", 1)], {"x": 2}, capacities={"a": 0.0}
+    )
     assert len(Sticky().assign(problem).placed) == 2
 
 
 def test_weights_move_what_is_on_its_way_before_what_runs() -> None:
     heavy, light = TaskId("heavy", 0), TaskId("light", 0)
     kept = {"a": frozenset({heavy}), "b": frozenset[TaskId]()}
-    placement = Sticky().assign(Problem(kept, [light], {"heavy": 1, "light": 1}, weights={"heavy": 5.0}))
+    placement = Sticky().assign(
+        PlacementProblem(kept, [light], {"heavy": 1, "light": 1}, weights={"heavy": 5.0})
+    )
     assert placement == Placement({}, {light: "b"})
 
 
@@ -152,7 +156,7 @@ def test_a_connector_is_spread_over_zones_as_well_as_over_members() -> None:
     zones = {"m0": "a", "m1": "a", "m2": "b", "m3": "b"}
     kept = {member: frozenset[TaskId]() for member in zones}
     tasks = [TaskId(connector, number) for connector in "xy" for number in range(2)]
-    problem = Problem(kept, tasks, {"x": 2, "y": 2}, zones=zones)
+    problem = PlacementProblem(kept, tasks, {"x": 2, "y": 2}, zones=zones)
     final = apply(problem, Sticky().assign(problem))
     for connector in "xy":
         where = {zones[m] for m, items in final.items() for item in items if item.connector == connector}
@@ -197,7 +201,7 @@ def test_an_assignor_that_is_not_installed_is_replaced_and_said() -> None:
 class Lazy:
     """Leaves everything to the first member."""
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         return Placement({}, dict.fromkeys(problem.pool, min(problem.kept)))
 
 
@@ -225,7 +229,7 @@ class Broken:
         self.wrong = wrong
         self.calls = 0
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         good = Sticky().assign(problem)
         members = sorted(problem.kept)
         self.calls += 1

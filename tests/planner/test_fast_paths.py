@@ -16,13 +16,13 @@ from cooperator.planner.assignors.deal import Dealer
 from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.itemsets import by_connector, configured
-from cooperator.planner.problem import DealtInTurn, Placement, Problem
+from cooperator.planner.problem import DealtInTurn, Placement, PlacementProblem
 
 SIZES = st.dictionaries(st.from_regex("[a-e]{1,3}", fullmatch=True), st.integers(0, 7), max_size=12)
 NAMES = st.lists(st.sampled_from("mnopqrst"), min_size=1, unique=True)
 
 
-def plainly(self: Sticky, problem: Problem) -> Placement:
+def plainly(self: Sticky, problem: PlacementProblem) -> Placement:
     """As the assignor answers, with a dictionary."""
     placement = dealt(self, problem)
     return Placement(placement.released, dict(placement.placed))
@@ -31,7 +31,7 @@ def plainly(self: Sticky, problem: Problem) -> Placement:
 dealt = Sticky.assign
 
 
-def fresh(names: list[str], sizes: Mapping[str, int], instances: bool) -> Problem:
+def fresh(names: list[str], sizes: Mapping[str, int], instances: bool) -> PlacementProblem:
     """Nobody runs anything, and everything is free."""
     items = [
         TaskId(connector, number)
@@ -40,7 +40,7 @@ def fresh(names: list[str], sizes: Mapping[str, int], instances: bool) -> Proble
     ]
     others = {name: n % 2 for n, name in enumerate(names)}
     kept: dict[str, frozenset[TaskId]] = dict.fromkeys(sorted(names), frozenset())
-    return Problem(kept, items, {} if instances else sizes, of_other_kind=others)
+    return PlacementProblem(kept, items, {} if instances else sizes, of_other_kind=others)
 
 
 @settings(deadline=None)
@@ -88,7 +88,7 @@ def test_a_plan_does_not_depend_on_how_it_was_dealt(
 
 
 @st.composite
-def under_way(draw: st.DrawFn) -> Problem:
+def under_way(draw: st.DrawFn) -> PlacementProblem:
     """A group in its middle: most members run most connectors, something is owed, something is free."""
     names = sorted(draw(NAMES))
     connectors = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True))
@@ -110,12 +110,12 @@ def under_way(draw: st.DrawFn) -> Problem:
             kept[busy[n % len(busy)]].add(item)
     others = {name: n % 3 for n, name in enumerate(names)}
     frozen = {name: frozenset(own) for name, own in kept.items()}
-    return Problem(frozen, pool, sizes, owed, balance=draw(st.booleans()), of_other_kind=others)
+    return PlacementProblem(frozen, pool, sizes, owed, balance=draw(st.booleans()), of_other_kind=others)
 
 
 @settings(deadline=None, max_examples=300)
 @given(under_way())
-def test_the_fast_path_deals_as_one_by_one_does(problem: Problem) -> None:
+def test_the_fast_path_deals_as_one_by_one_does(problem: PlacementProblem) -> None:
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Dealer, "_all_to_one", lambda *_: None)
@@ -128,7 +128,9 @@ def test_the_fast_path_deals_as_one_by_one_does(problem: Problem) -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(under_way(), st.data())
-def test_single_and_bulk_lookups_of_running_items_agree(problem: Problem, data: st.DataObject) -> None:
+def test_single_and_bulk_lookups_of_running_items_agree(
+    problem: PlacementProblem, data: st.DataObject
+) -> None:
     leaving = {
         item: identity
         for identity, own in problem.kept.items()
@@ -168,7 +170,9 @@ def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
 
 @settings(deadline=None, max_examples=300)
 @given(under_way())
-def test_a_member_with_one_item_per_connector_releases_the_same_on_the_fast_path(problem: Problem) -> None:
+def test_a_member_with_one_item_per_connector_releases_the_same_on_the_fast_path(
+    problem: PlacementProblem,
+) -> None:
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(release, "by_connector", lambda items: by_connector(items)._replace(only=None))

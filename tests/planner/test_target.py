@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cooperator.model import TaskId
 from cooperator.planner.assignors.sticky import Sticky
-from cooperator.planner.problem import Problem
+from cooperator.planner.problem import PlacementProblem
 from cooperator.planner.target import Target, find, loads
 from tests.planner.flow import best_plan
 
@@ -37,7 +37,7 @@ def layouts(
 def planned(kept: Layout, free: list[TaskId]) -> tuple[Target, dict[str, set[TaskId]]]:
     """The target, and all members' tasks once it is reached."""
     sizes = Counter(task.connector for tasks in (*kept.values(), free) for task in tasks)
-    problem = Problem({m: frozenset(tasks) for m, tasks in kept.items()}, sorted(free), sizes)
+    problem = PlacementProblem({m: frozenset(tasks) for m, tasks in kept.items()}, sorted(free), sizes)
     target = find(problem, Sticky())
     final = {m: set(tasks) - set(target.released.get(m, ())) for m, tasks in kept.items()}
     for task, member in target.placed.items():
@@ -158,7 +158,7 @@ def test_the_same_layout_gives_the_same_target(layout: tuple[Layout, list[TaskId
 
 def test_without_leave_to_balance_only_the_pool_is_dealt() -> None:
     kept = {"a": frozenset({TaskId("x", 0), TaskId("x", 1), TaskId("x", 2)}), "b": frozenset[TaskId]()}
-    problem = Problem(kept, [TaskId("y", 0)], {"x": 3, "y": 1}, balance=False)
+    problem = PlacementProblem(kept, [TaskId("y", 0)], {"x": 3, "y": 1}, balance=False)
     target = find(problem, Sticky(), ask_what_is_put_off=True)
     assert not target.released
     assert target.placed == {TaskId("y", 0): "b"}
@@ -168,7 +168,7 @@ def test_without_leave_to_balance_only_the_pool_is_dealt() -> None:
 def test_tasks_that_do_not_run_yet_move_before_running_ones() -> None:
     running, back = TaskId("x", 0), TaskId("x", 1)
     kept = {"a": frozenset({running}), "b": frozenset[TaskId]()}
-    problem = Problem(kept, [], {"x": 2}, owed={"a": [back]})
+    problem = PlacementProblem(kept, [], {"x": 2}, owed={"a": [back]})
     target = find(problem, Sticky())
     assert not target.released
     assert target.placed == {back: "b"}
@@ -178,7 +178,7 @@ def test_tasks_that_do_not_run_yet_move_before_running_ones() -> None:
 def test_the_larger_quota_goes_to_who_would_have_to_stop_something() -> None:
     tasks = [TaskId("x", number) for number in range(4)]
     kept = {"a": frozenset[TaskId](), "b": frozenset(tasks[2:]), "c": frozenset[TaskId]()}
-    target = find(Problem(kept, [], {"x": 4}, owed={"a": tasks[:2]}), Sticky())
+    target = find(PlacementProblem(kept, [], {"x": 4}, owed={"a": tasks[:2]}), Sticky())
     assert not target.released
     assert set(target.placed.values()) == {"c"}
 
@@ -186,22 +186,22 @@ def test_the_larger_quota_goes_to_who_would_have_to_stop_something() -> None:
 def test_the_larger_quota_goes_to_who_has_less_of_the_other_kind() -> None:
     tasks = [TaskId("x", number) for number in range(4)]
     kept = {"a": frozenset(tasks[:2]), "b": frozenset(tasks[2:]), "c": frozenset[TaskId]()}
-    target = find(Problem(kept, [], {"x": 4}, of_other_kind={"a": 1, "b": 0, "c": 0}), Sticky())
+    target = find(PlacementProblem(kept, [], {"x": 4}, of_other_kind={"a": 1, "b": 0, "c": 0}), Sticky())
     assert target.released.keys() == {"a"}
 
 
 def test_nothing_that_runs_is_stopped_for_what_comes_back_later() -> None:
     tasks = [TaskId("x", number) for number in range(4)]
     kept = {"a": frozenset(tasks[:2]), "b": frozenset[TaskId]()}
-    waiting = find(Problem(kept, [], {"x": 4}, reserved={"a": tasks[2:]}), Sticky())
+    waiting = find(PlacementProblem(kept, [], {"x": 4}, reserved={"a": tasks[2:]}), Sticky())
     assert (waiting.released, waiting.placed) == ({}, {})
-    back = find(Problem(kept, [], {"x": 4}, owed={"a": tasks[2:]}), Sticky())
+    back = find(PlacementProblem(kept, [], {"x": 4}, owed={"a": tasks[2:]}), Sticky())
     assert back.released == {}
     assert back.placed == dict.fromkeys(tasks[2:], "b")
 
 
 def test_without_receivers_there_is_no_target() -> None:
-    assert find(Problem({}, [TaskId("x", 0)], {"x": 1}), Sticky()).placed == {}
+    assert find(PlacementProblem({}, [TaskId("x", 0)], {"x": 1}), Sticky()).placed == {}
 
 
 @pytest.mark.parametrize("size", [9, 10, 11])

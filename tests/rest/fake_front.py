@@ -8,7 +8,7 @@ from typing import Any
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
 from cooperator.model import ClusterConfig, ConnectorConfig, TargetState
-from cooperator.rest.answers import Answer, Refused, Right
+from cooperator.rest.answers import Answer, RequestRefused, Right
 from cooperator.rest.front import Front, Request
 from cooperator.rest.parts import Entries
 from cooperator.rest.spark import SparkMembers
@@ -41,7 +41,7 @@ class FakeConnectors:
 
     def change(self, before: Connector, after: Connector) -> None:
         if before.metadata.name in self.managed:
-            raise Refused(403, "helm manages spec.config")
+            raise RequestRefused(403, "helm manages spec.config")
         self.found[before.metadata.name] = after
 
     def delete(self, connector: Connector) -> None:
@@ -142,9 +142,9 @@ class FakeAccess:
         if self.tokens is None:
             return
         if authorization not in self.tokens:
-            raise Refused(401, "unknown")
+            raise RequestRefused(401, "unknown")
         if right not in self.tokens[authorization]:
-            raise Refused(403, "not allowed")
+            raise RequestRefused(403, "not allowed")
 
 
 class AnyName(SparkMembers):

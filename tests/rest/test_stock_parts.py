@@ -10,7 +10,7 @@ from aiohttp import web
 from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import Entry, GroupInUse
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.stock import StockMembers
 from cooperator.rest.stock_offsets import StockOffsets
 
@@ -95,7 +95,7 @@ def offsets(kept: StoredOffsets, worker: Worker) -> StockOffsets:
 
 
 def refused(call: Any) -> tuple[int, str]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         call()
     return caught.value.code, str(caught.value)
 

@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from cooperator.supervision import Supervisor
+from cooperator.supervision import ThreadSupervisor
 
 OPERATOR = Path(__file__).parents[2] / "operator"
 STARTERS = ("supervised", "threads.of_process.thread")
@@ -105,7 +105,7 @@ class No(Yes):
         return False
 
 
-def run(target: Callable[..., Any], object_: MagicMock, injector: Injector) -> Supervisor:
+def run(target: Callable[..., Any], object_: MagicMock, injector: Injector) -> ThreadSupervisor:
     """Run a thread's function on ``object_`` until it ends; returns the thread's supervisor."""
     code: CodeType = target.__code__
 
@@ -121,7 +121,7 @@ def run(target: Callable[..., Any], object_: MagicMock, injector: Injector) -> S
         finally:
             sys.settrace(None)
 
-    supervisor = Supervisor()
+    supervisor = ThreadSupervisor()
     thread = supervisor.thread(traced, NAME)
     thread.start()
     thread.join(20)

@@ -14,7 +14,7 @@ from cooperator.controller.api.client import Api
 from cooperator.controller.api.operator_lease import OperatorLeaseKeeper, OperatorLeaseTerms
 from cooperator.leader.endpoint import Endpoint
 from cooperator.logs.callbacks import CallbackThreads
-from cooperator.supervision import Supervisor, deaths
+from cooperator.supervision import ThreadSupervisor, deaths
 from tests.harness.support import eventually
 
 SOURCES = Path(__file__).parents[2] / "operator" / "cooperator"
@@ -52,7 +52,7 @@ def test_every_thread_on_which_a_process_depends_is_supervised() -> None:
 
 class TestSupervisor:
     def test_a_death_is_kept_and_told_and_an_end_is_none(self) -> None:
-        supervisor, reported = Supervisor(), []
+        supervisor, reported = ThreadSupervisor(), []
         supervisor.on_death = reported.append
 
         def fails(text: str) -> None:

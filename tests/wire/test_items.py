@@ -8,7 +8,7 @@ from cooperator.model import TaskId
 from cooperator.model.java import hash_set_order
 from cooperator.wire import KnownItems
 from cooperator.wire import items as codec
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import ByteReader
 from tests.wire.strategies import ITEMS, NAMES
 
 SPREAD = st.lists(st.builds(TaskId, NAMES, st.integers(-1, 1)), min_size=1, max_size=30, unique=True)
@@ -72,8 +72,8 @@ def test_an_unpredicted_report_is_decoded(
 @given(SPREAD | ITEMS)
 def test_items_are_read_fast_as_with_care(items: list[TaskId]) -> None:
     data = codec.write_items(items, "field")
-    found = codec.read_items(Reader(data), "field")
-    reader = Reader(data)
+    found = codec.read_items(ByteReader(data), "field")
+    reader = ByteReader(data)
     assert found == codec._read_with_care(reader, reader.int32("count"), "field")
 
 
@@ -84,4 +84,4 @@ def as_written(items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
 
 def read(known: KnownItems, items: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
     """Returns what is read where somebody reports ``items``."""
-    return known.read(Reader(codec.write_items_hashed(items, "field")), "field")
+    return known.read(ByteReader(codec.write_items_hashed(items, "field")), "field")

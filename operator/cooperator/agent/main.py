@@ -15,7 +15,7 @@ from cooperator.agent.calls import LeaderCalls
 from cooperator.agent.elected_lead import MakeLead, member_lead
 from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener, EventOf
 from cooperator.agent.machine import Supervisor
-from cooperator.agent.metrics import MemberMetrics, Tally
+from cooperator.agent.metrics import MemberMetrics, MetricsListener
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pages import Pages
@@ -54,7 +54,7 @@ def make_runtime(options: WorkerOptions, listener: RuntimeListener) -> Runtime:
     return SparkRuntime(settings, listener)
 
 
-class Group(Protocol):
+class GroupMembership(Protocol):
     """The part of the membership that a member uses; see ``group.Membership``."""
 
     def start(self) -> None: ...
@@ -67,7 +67,7 @@ class Group(Protocol):
 class Parts:
     """Factories of the parts that reach out of the process. ``lead`` None: the member cannot lead."""
 
-    group: Callable[[GroupConfig, Listener], Group] = Membership
+    group: Callable[[GroupConfig, Listener], GroupMembership] = Membership
     logs: Callable[[LogsConfig], Logs] = open_logs
     runtime: Callable[[WorkerOptions, RuntimeListener], Runtime] = make_runtime
     lead: MakeLead | None = member_lead
@@ -88,7 +88,7 @@ class Agent:
         """The epoch under which each task was last started."""
         self._supervisor = SynchronizedSupervisor(Supervisor(options.settings()))
         self._listener = AgentGroupListener(options, self._supervisor, self._queue.put, self._prove)
-        self._tally = Tally(AgentRuntimeListener(self._queue.put, self._about))
+        self._tally = MetricsListener(AgentRuntimeListener(self._queue.put, self._about))
         metrics = MemberMetrics(self._supervisor, self._tally)
         offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
         pages = Pages(options, self._supervisor, metrics, lambda: self._listener.lead, offsets)
@@ -96,7 +96,7 @@ class Agent:
         self._calls = LeaderCalls(
             self.tell, lambda: self._logs.config.snapshot().session_key, now_ms, options.leader_ca
         )
-        self._group: Group
+        self._group: GroupMembership
         self._logs: Logs
         self._runtime: Runtime
 

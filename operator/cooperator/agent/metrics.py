@@ -25,7 +25,7 @@ _OF_NOW: Final = ("rows_per_s", "lag")
 """Report fields that describe the moment; the others are counts, which stay true."""
 
 
-class Tally:
+class MetricsListener:
     """A runtime listener that forwards every call and keeps the newest values of each task.
 
     Rate and lag are dropped when the attempt that reported them ends; a rate that is not renewed expires.
@@ -105,7 +105,7 @@ class Tally:
 
 
 class MemberMetrics(MetricsPage):
-    def __init__(self, supervisor: SynchronizedSupervisor, tally: Tally) -> None:
+    def __init__(self, supervisor: SynchronizedSupervisor, tally: MetricsListener) -> None:
         self._supervisor = supervisor
         self._tally = tally
         super().__init__()

@@ -12,7 +12,7 @@ import typer
 from cooperator.cli.plan_source import PlanError, of_group, of_worker, regrouped
 from cooperator.cli.plan_text import text_of
 from cooperator.leader.plugins import installed_assignors
-from cooperator.local.get import Output
+from cooperator.local.get import TableOrJson
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
@@ -136,7 +136,7 @@ def plan(
     delete: DeleteOption = None,
     policy: PolicyOption = None,
     max_delay_ms: MaxDelayOption = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: Annotated[TableOrJson, typer.Option("--output", "-o")] = TableOrJson.TABLE,
 ) -> None:
     """Answer "what if": which members would release and start which tasks, and how long tasks would wait.
 
@@ -163,7 +163,7 @@ def plan(
         typer.echo(answer_text(snapshot, asked, output))
 
 
-def answer_text(snapshot: Snapshot, asked: PlanArguments, output: Output) -> str:
+def answer_text(snapshot: Snapshot, asked: PlanArguments, output: TableOrJson) -> str:
     """Raises PlanError, ChangeError."""
     chosen = snapshot.view.policy
     if asked.policy is not None:
@@ -186,7 +186,7 @@ def answer_text(snapshot: Snapshot, asked: PlanArguments, output: Output) -> str
         changes.append(change)
         snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
     answer = what_if(snapshot, _one_join(changes), Workspace(installed_assignors()))
-    if output is Output.JSON:
+    if output is TableOrJson.JSON:
         return json.dumps(to_plain(answer), indent=2, ensure_ascii=False)
     return text_of(answer)
 

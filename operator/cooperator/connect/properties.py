@@ -34,7 +34,7 @@ _CLIENTS: Final = ("producer.", "consumer.", "admin.")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerAddress:
     """One worker: its identity, where it listens and where others reach it. Each may be a reference."""
 
     identity: str
@@ -43,7 +43,7 @@ class Place:
     listen: str = "0.0.0.0"
 
 
-POD: Final = Place(f"${{{ENV}:POD_NAME}}", f"${{{ENV}:POD_IP}}", 8083)
+POD: Final = WorkerAddress(f"${{{ENV}:POD_NAME}}", f"${{{ENV}:POD_IP}}", 8083)
 """All pods of a Worker have the same settings; the identity comes from the environment."""
 POD_PROVIDERS: Final[Mapping[str, Mapping[str, str]]] = {
     ENV: {
@@ -93,7 +93,7 @@ def topic_names(worker: Worker) -> TopicNames:
 def worker_settings(
     worker: Worker,
     bootstrap_servers: str,
-    place: Place,
+    place: WorkerAddress,
     security: Mapping[str, str],
     providers: Mapping[str, Mapping[str, str]],
 ) -> dict[str, str]:

@@ -24,7 +24,7 @@ from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.failing_rows import Failed, frame_of, sift
 from cooperator.connectors.kafka_sink import unit_writer
 from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partition, reads
-from cooperator.connectors.memory import FileMemory, Memory
+from cooperator.connectors.memory import FileMemory, UnitMemory
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.outcomes import Outcomes, TypeOutcome
@@ -92,7 +92,7 @@ class Conversion:
         context: UnitContext,
         finish: "Callable[[DataFrame], DataFrame]",
         columns: Sequence[str] = _COORDINATES,
-        memory: Memory | None = None,
+        memory: UnitMemory | None = None,
         accept: "Callable[[DataFrame], object]" = lambda rows: None,
         one_table: bool = False,
     ) -> None:

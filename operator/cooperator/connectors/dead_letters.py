@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from cooperator.connectors.base import UnitContext
-from cooperator.connectors.exactly_once import Record
+from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.failing_rows import SparkFailure
 from cooperator.connectors.options import TopicName, option, refuse
 from cooperator.connectors.spark import SparkOptions
@@ -97,7 +97,7 @@ class Letter(NamedTuple):
     error: Exception
 
 
-def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterator[Record]:
+def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterator[OutputRecord]:
     """Yields the records as they were read, with the errors in their headers."""
     for row, stage, error in found:
         details = {
@@ -112,4 +112,4 @@ def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterat
         }
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in details.items()]
-        yield Record(row["key"], row["value"], topic=topic, headers=tuple(headers))
+        yield OutputRecord(row["key"], row["value"], topic=topic, headers=tuple(headers))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.decoding import DecodingOptions, read_envelope
-from cooperator.connectors.memory import Memory
+from cooperator.connectors.memory import UnitMemory
 from cooperator.connectors.registry import AvroReader, Undecodable, registry_client
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 class Decoder:
     """Decodes the batches of one unit. ``memory`` keeps types for nulls (``remember``)."""
 
-    def __init__(self, options: DecodingOptions, memory: Memory) -> None:
+    def __init__(self, options: DecodingOptions, memory: UnitMemory) -> None:
         import pyarrow as pa
 
         self._decode: dict[str, Decode] = {}

@@ -26,7 +26,7 @@ from cooperator.connectors.fence import Fence
 log = logging.getLogger(__name__)
 
 
-class Record(NamedTuple):
+class OutputRecord(NamedTuple):
     """A record to write.
 
     An empty ``topic`` is the log's own; ``partition`` -1 is chosen by the key; ``timestamp_ms`` 0 is the time
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-Row = tuple[bytes | None, bytes | None] | Record
+Row = tuple[bytes | None, bytes | None] | OutputRecord
 """A record, or its key and value alone."""
 
 _BACKOFF_S = 0.2

@@ -12,7 +12,7 @@ from cooperator.connectors.access import of_java
 from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.dead_letters import LETTER_BYTES, letters
-from cooperator.connectors.exactly_once import Record
+from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_sink import DELIVERED
 from cooperator.connectors.kafka_source import consumer_settings, partition_lag
@@ -22,7 +22,7 @@ from cooperator.connectors.microbatch.collected import CollectedBatches
 from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
 from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ranges import Limits, Partition
-from cooperator.connectors.microbatch.spark_batches import Source, SparkBatches
+from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.parts import in_order
 from cooperator.connectors.position_offsets import PositionOffsets, stored_ends
@@ -110,7 +110,7 @@ def _is_collected(options: KafkaToKafkaOptions) -> bool:
 
 
 def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> SparkBatches:
-    source = Source(
+    source = BatchSource(
         consumer_settings(options),
         pool=str(context.task),
         headers=True,
@@ -120,7 +120,7 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
     if _is_collected(options):
         units = {Partition.of_unit(unit): _Unit(unit, options, context, opening) for unit in context.units}
 
-        def convert(partition: Partition, raw: "pa.Table") -> list[Record]:
+        def convert(partition: Partition, raw: "pa.Table") -> list[OutputRecord]:
             return units[partition].records(raw, opening.spark)
 
         def possible(records: "DataFrame") -> "DataFrame":
@@ -177,7 +177,7 @@ class _Unit:
             self._conversion = Conversion(self._options, self._context, as_records, COLUMNS, self._memory)
         return self._conversion
 
-    def records(self, raw: "pa.Table", session: "SparkSession") -> list[Record]:
+    def records(self, raw: "pa.Table", session: "SparkSession") -> list[OutputRecord]:
         """Returns the rows, followed by the records that are left out."""
         options = self._options
         parts, left_out = self.conversion.table(raw, session)
@@ -202,11 +202,13 @@ def _of_unit(context: TaskContext, unit: str) -> UnitContext:
     )
 
 
-def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions, target: str) -> Iterator[Record]:
+def _records(
+    rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions, target: str
+) -> Iterator[OutputRecord]:
     """Yields the records of rows with the columns of ``as_records``."""
     keep_partition, keep_timestamp = options.keep_partition == "keep", options.keep_timestamp == "keep"
     for key, value, headers, partition, timestamp_ms in rows:
-        yield Record(
+        yield OutputRecord(
             key,
             value,
             topic=target,

@@ -28,7 +28,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.exactly_once import LogLost, Marker, Record, Row, TransactionAborted
+from cooperator.connectors.exactly_once import LogLost, Marker, OutputRecord, Row, TransactionAborted
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
@@ -219,9 +219,11 @@ class KafkaLog:
         try:
             self._producer.begin_transaction()
             for row in rows:
-                self._produce(row if isinstance(row, Record) else Record(*row))
+                self._produce(row if isinstance(row, OutputRecord) else OutputRecord(*row))
                 count += 1
-            self._produce(Record(self._key, marker.encode(), self._markers.topic, self._markers.partition))
+            self._produce(
+                OutputRecord(self._key, marker.encode(), self._markers.topic, self._markers.partition)
+            )
             self._patience.until_done(self._producer.commit_transaction)
         except LogLost:
             raise
@@ -245,7 +247,7 @@ class KafkaLog:
             self._producer.purge(blocking=False)
             self._producer.poll(0)
 
-    def _produce(self, record: Record) -> None:
+    def _produce(self, record: OutputRecord) -> None:
         while True:
             try:
                 self._producer.produce(

@@ -15,7 +15,7 @@ from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.conversion import Conversion, ConversionOptions, ensure_letters
 from cooperator.connectors.dead_letters import LETTER_BYTES, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
-from cooperator.connectors.exactly_once import Record, Row
+from cooperator.connectors.exactly_once import OutputRecord, Row
 from cooperator.connectors.kafka_offsets import KafkaOffsets
 from cooperator.connectors.kafka_sink import DELIVERED, deliver, is_delivered
 from cooperator.connectors.kafka_source import (
@@ -155,7 +155,7 @@ def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions) -> I
     """Yields the records of rows with the columns of ``as_records``."""
     keep_partition, keep_timestamp = options.keep_partition == "keep", options.keep_timestamp == "keep"
     for key, value, headers, partition, timestamp_ms in rows:
-        yield Record(
+        yield OutputRecord(
             key,
             value,
             partition=partition if keep_partition and partition is not None else -1,

@@ -38,7 +38,7 @@ from cooperator.connectors.postgres import (
     is_table_name,
 )
 from cooperator.connectors.postgres_checks import missing, storable
-from cooperator.connectors.postgres_sink import DELETED, Chunk, TableWriter, Target
+from cooperator.connectors.postgres_sink import DELETED, Chunk, TableWriter, TargetTable
 from cooperator.connectors.spark import SparkConnector
 from cooperator.model.text import hinted
 
@@ -155,7 +155,7 @@ class KafkaToPostgres(SparkConnector[KafkaToPostgresOptions]):
         context.closing.callback(database.close)
 
         @cache
-        def target(types: tuple[tuple[str, str], ...]) -> Target:
+        def target(types: tuple[tuple[str, str], ...]) -> TargetTable:
             return _target(database, types, options, context)
 
         described: list[Table] = []
@@ -204,7 +204,9 @@ def _conversion(
     return Conversion(options, context, finish, accept=accept)
 
 
-def _chunks(parts: Sequence[Part], target: Callable[[tuple[tuple[str, str], ...]], Target]) -> list[Chunk]:
+def _chunks(
+    parts: Sequence[Part], target: Callable[[tuple[tuple[str, str], ...]], TargetTable]
+) -> list[Chunk]:
     """Returns the rows in order; a chunk ends where the target changes."""
     rows = ((target(part.types), row) for part, row in in_order(parts))
     return [Chunk(into, [row for _, row in run]) for into, run in groupby(rows, key=lambda one: one[0])]
@@ -215,7 +217,7 @@ def _target(
     columns: Sequence[tuple[str, str]],
     options: KafkaToPostgresOptions,
     context: UnitContext,
-) -> Target:
+) -> TargetTable:
     """Returns where the unit's rows go; raises ``OptionError`` when they do not fit there."""
     name = _table_name(options, context)
     table = database.run(lambda connection: describe_table(connection, name))
@@ -228,7 +230,7 @@ def _target(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
-    return Target(name, names, _key(table, names, options))
+    return TargetTable(name, names, _key(table, names, options))
 
 
 def _table_name(options: KafkaToPostgresOptions, context: UnitContext) -> str:

@@ -5,7 +5,7 @@ from typing import Protocol
 from cooperator.connectors.places import Place, put
 
 
-class Memory(Protocol):
+class UnitMemory(Protocol):
     def read(self) -> bytes | None:
         """Returns what was written last; None: nothing was."""
 

@@ -84,7 +84,7 @@ class BatchLog:
             log.info("%s already exists", entry)
 
 
-class Source(ABC):
+class PolledSource(ABC):
     """A source to poll. Both methods end soon after the unit's ``cancelled`` is set."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Source(ABC):
 class PolledUnit:
     """A running unit. It polls ``source`` again at once after a batch, else after ``pause_s``."""
 
-    def __init__(self, source: Source, batches: BatchLog, context: UnitContext, pause_s: float) -> None:
+    def __init__(self, source: PolledSource, batches: BatchLog, context: UnitContext, pause_s: float) -> None:
         self._source = source
         self._batches = batches
         self._context = context

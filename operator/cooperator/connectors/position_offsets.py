@@ -22,7 +22,14 @@ from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered
 from cooperator.connectors.kafka_source import KafkaSourceOptions
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.microbatch import notes
-from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, PositionKey, Slots, UnitKey
+from cooperator.connectors.microbatch.claims import (
+    Claim,
+    ClaimKey,
+    Position,
+    PositionKey,
+    TransactionalIds,
+    UnitKey,
+)
 from cooperator.connectors.microbatch.kafka_positions import OwnedUnits, partition_of
 from cooperator.connectors.microbatch.kafka_task import MIGRATED
 from cooperator.connectors.microbatch.members import positions_of
@@ -195,7 +202,7 @@ class _Topic:
         known = [each for of_unit in claims.values() for each in of_unit]
         newest = max([*known, *(stand.claim for stand in stands.values())], default=_LEAST)
         claim = Claim(newest.epoch, newest.attempt + 1, f"{_OWNER}-{uuid.uuid4().hex[:8]}")
-        slots = Slots.of_units(self._group_id, self._connector, list(offsets), 1)
+        slots = TransactionalIds.of_units(self._group_id, self._connector, list(offsets), 1)
         producer = Producer({**self._client, "transactional.id": slots.ids[0]}, logger=log)
         machine = Ownership(Attempt(claim, keys, slots))
 

@@ -45,7 +45,7 @@ _ADD = "ALTER TABLE {marker} ADD COLUMN IF NOT EXISTS content text NOT NULL DEFA
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetTable:
     """The table that rows go to.
 
     ``columns`` are those of each row, in order. ``key`` holds the columns that identify a row; if it is
@@ -60,7 +60,7 @@ class Target:
 class Chunk(NamedTuple):
     """Rows for one target, in order."""
 
-    target: Target
+    target: TargetTable
     rows: Sequence[Sequence[Any]]
 
 
@@ -199,7 +199,7 @@ def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk, staging: str) ->
             copy.write_row((number, *row))
 
 
-def _move(connection: "psycopg.Connection[Any]", target: Target, staging: str) -> None:
+def _move(connection: "psycopg.Connection[Any]", target: TargetTable, staging: str) -> None:
     """Moves rows from the temporary table into the real one.
 
     The last of several rows with the same key wins. Keys are taken in order, so that units with common keys

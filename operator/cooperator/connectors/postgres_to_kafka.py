@@ -16,14 +16,14 @@ from pydantic import AfterValidator
 
 from cooperator.connectors.base import Connector, Delivered, UnitContext
 from cooperator.connectors.encoding import EncodingOptions, encoder
-from cooperator.connectors.exactly_once import Record, Row, UnitWriter
+from cooperator.connectors.exactly_once import OutputRecord, Row, UnitWriter
 from cooperator.connectors.fence import claim
 from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, is_delivered, unit_writer
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
-from cooperator.connectors.polled import Batch, BatchLog, PolledUnit, Source
+from cooperator.connectors.polled import Batch, BatchLog, PolledSource, PolledUnit
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_offsets import TableOffsets
 from cooperator.connectors.postgres_source import PostgresSourceOptions, TableReader, source_tables
@@ -113,7 +113,7 @@ class PostgresToKafka(Connector[PostgresToKafkaOptions]):
 Records = Callable[[list[dict[str, Any]]], Iterable[Row]]
 
 
-class _Rows(Source):
+class _Rows(PolledSource):
     def __init__(
         self, reader: TableReader, writer: UnitWriter, records: Records, context: UnitContext
     ) -> None:
@@ -162,6 +162,6 @@ def _records_of(reader: TableReader, options: PostgresToKafkaOptions, context: U
         for row in converted(rows).to_pylist():
             headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())
             partition = -1 if row["partition"] is None else row["partition"]
-            yield Record(row["key"], row["value"], "", partition, row["timestamp"] or 0, headers)
+            yield OutputRecord(row["key"], row["value"], "", partition, row["timestamp"] or 0, headers)
 
     return records

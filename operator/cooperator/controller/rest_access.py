@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cooperator.controller.api.client import ACCESS_REVIEWS, TOKEN_REVIEWS, Api, ApiError
 from cooperator.controller.names import GROUP
-from cooperator.rest.answers import Refused, Right
+from cooperator.rest.answers import RequestRefused, Right
 
 _PREFIX: Final = "bearer "
 _WHO: Final = {"WWW-Authenticate": "Bearer"}
@@ -21,7 +21,9 @@ class KubernetesAccess:
 
     def permit(self, authorization: str, right: Right) -> None:
         if not authorization.lower().startswith(_PREFIX):
-            raise Refused(401, "send a token of this Kubernetes cluster: Authorization: Bearer …", _WHO)
+            raise RequestRefused(
+                401, "send a token of this Kubernetes cluster: Authorization: Bearer …", _WHO
+            )
         user = self._user(authorization[len(_PREFIX) :].strip())
         attributes = {
             "namespace": self._namespace,
@@ -41,7 +43,7 @@ class KubernetesAccess:
         if not self._review(ACCESS_REVIEWS, "SubjectAccessReview", review).get("allowed"):
             what = f"{right.resource}/{right.subresource}" if right.subresource else right.resource
             of = f" {right.name!r}" if right.name else ""
-            raise Refused(
+            raise RequestRefused(
                 403,
                 f"{user.get('username')} may not {right.verb} {what}.{GROUP}{of} in namespace "
                 f"{self._namespace}: a Role has to allow it",
@@ -51,7 +53,7 @@ class KubernetesAccess:
         status = self._review(TOKEN_REVIEWS, "TokenReview", {"token": token})
         if not status.get("authenticated"):
             # The reason is withheld: it may be about the token itself.
-            raise Refused(
+            raise RequestRefused(
                 401, "the token is unknown to this Kubernetes cluster or has expired: create a new one", _WHO
             )
         user: Mapping[str, Any] = status.get("user") or {}
@@ -63,7 +65,7 @@ class KubernetesAccess:
             status: Mapping[str, Any] = self._api.create(kind, manifest).get("status") or {}
         except ApiError as error:
             # The error text names the request, not its content.
-            raise Refused(
+            raise RequestRefused(
                 503, f"the API server cannot be reached to authorize this request: {error}"
             ) from None
         return status

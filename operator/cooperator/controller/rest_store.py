@@ -13,7 +13,7 @@ from cooperator.controller.api.client import CONNECTORS, Api, ApiError
 from cooperator.crd import Connector, ResourceError, from_object, to_manifest
 from cooperator.crd.connector_names import resource_name
 from cooperator.crd.rules import DNS_SUBDOMAIN
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 
 REST: Final = "cooperator-rest"
 """The manager of fields written for callers of the REST API."""
@@ -62,7 +62,7 @@ class KubernetesConnectors:
         try:
             with _refusing():
                 return _read(self._api.get(CONNECTORS, self._namespace, name))
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.code == HTTPStatus.NOT_FOUND:
                 return None
             raise
@@ -87,10 +87,10 @@ class KubernetesConnectors:
                         {"metadata": metadata, "spec": patch},
                     )
                 return
-            except Refused as refused:
+            except RequestRefused as refused:
                 if refused.code != HTTPStatus.CONFLICT:
                     raise
-        raise Refused(409, f"Connector {before.metadata.name} changes all the time: ask again")
+        raise RequestRefused(409, f"Connector {before.metadata.name} changes all the time: ask again")
 
     def delete(self, connector: Connector) -> None:
         body = self._unmanaged(connector, to_manifest(connector)["spec"])
@@ -98,17 +98,17 @@ class KubernetesConnectors:
             self._api.delete(CONNECTORS, self._namespace, connector.metadata.name, body["metadata"]["uid"])
 
     def _unmanaged(self, before: Connector, fields: Any) -> Mapping[str, Any]:
-        """Return the current object if it is still what was read. Raises Refused 409 if it has changed, and
-        403 if another manager owns its fields."""
+        """Return the current object if it is still what was read. Raises RequestRefused 409 if it has
+        changed, and 403 if another manager owns its fields."""
         name = before.metadata.name
         with _refusing():
             body = self._api.get(CONNECTORS, self._namespace, name)
         now = _read(body)
         if now is None or now.spec != before.spec:
-            raise Refused(409, f"Connector {name} has been changed meanwhile: ask again")
+            raise RequestRefused(409, f"Connector {name} has been changed meanwhile: ask again")
         managed = foreign(body, fields)
         if managed:
-            raise Refused(403, refusal(name, managed))
+            raise RequestRefused(403, refusal(name, managed))
         return body
 
 
@@ -143,11 +143,11 @@ def _refusing() -> Iterator[None]:
         if error.is_forbidden:
             # The caller's right has been checked; the operator lacks its own.
             message = f"{error}: the chart grants the operator this right with rest.enabled"
-            raise Refused(503, message) from None
+            raise RequestRefused(503, message) from None
         passed = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
         if error.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-            raise Refused(400, str(error)) from None
-        raise Refused(error.status if error.status in passed else 503, str(error)) from None
+            raise RequestRefused(400, str(error)) from None
+        raise RequestRefused(error.status if error.status in passed else 503, str(error)) from None
 
 
 def foreign(body: Mapping[str, Any], fields: Iterable[str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from cooperator.crd.conditions import (
     worker_found,
 )
 from cooperator.crd.connector import Connector, ConnectorSpec, State
-from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.errors import FieldProblem, ResourceError
 from cooperator.crd.kafka import Kafka, SaslMechanism, SecurityProtocol
 from cooperator.crd.manifests import Resource, dump, parse, to_manifest
 from cooperator.crd.objects import from_object, shallow
@@ -38,11 +38,11 @@ __all__ = [
     "Connector",
     "ConnectorSpec",
     "ConnectorStatus",
+    "FieldProblem",
     "ImagePullPolicy",
     "Kafka",
     "ObjectMeta",
     "PodTemplate",
-    "Problem",
     "Reference",
     "Resource",
     "ResourceError",

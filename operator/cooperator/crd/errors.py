@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldProblem:
     """One problem: its place, and a message that names value and remedy.
 
     ``document`` counts from 1 within ``source`` and ``line`` within the file; both are 0 if unknown.
@@ -33,7 +33,7 @@ class Problem:
 class ResourceError(Exception):
     """A manifest was refused. ``problems`` has at least one entry; the text has one line for each."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: FieldProblem) -> None:
         super().__init__(*problems)
         self.problems = problems
 

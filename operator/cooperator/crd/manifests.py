@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from cooperator.crd.base import API_VERSION
 from cooperator.crd.connector import Connector
 from cooperator.crd.connector_names import name_is_taken, same_name
-from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.errors import FieldProblem, ResourceError
 from cooperator.crd.explain import explain, show
 from cooperator.crd.projection import Projection
 from cooperator.crd.worker import Worker
@@ -30,7 +30,7 @@ def parse(text: str, source: str) -> tuple[Resource, ...]:
     every problem found, and nothing else.
     """
     resources: list[Resource] = []
-    problems: list[Problem] = []
+    problems: list[FieldProblem] = []
     seen: dict[tuple[str, str, str], int] = {}
     for document in read_documents(text, source):
         try:
@@ -122,8 +122,8 @@ def model_of(document: Document, source: str) -> type[Resource]:
     return model
 
 
-def _problem(document: Document, source: str, message: str, path: tuple[str | int, ...] = ()) -> Problem:
-    return Problem(
+def _problem(document: Document, source: str, message: str, path: tuple[str | int, ...] = ()) -> FieldProblem:
+    return FieldProblem(
         source,
         message,
         document.number,

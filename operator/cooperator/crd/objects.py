@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from cooperator.crd.base import ObjectMeta
-from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.errors import FieldProblem, ResourceError
 from cooperator.crd.manifests import Resource, model_of, refused
 from cooperator.crd.yamldoc import Document, Path
 
@@ -68,7 +68,7 @@ def _plain(value: Any, where: str, depth: int = 0) -> Any:
     """Convert mappings of any class to dicts; numbers, texts and lists stay as they are."""
     if depth > MAX_DEPTH:
         message = f"{where} is nested more than {MAX_DEPTH} deep: remove the innermost mappings and lists"
-        raise ResourceError(Problem(_SOURCE, message, field=where))
+        raise ResourceError(FieldProblem(_SOURCE, message, field=where))
     if isinstance(value, Mapping):
         return {key: _plain(part, where, depth + 1) for key, part in value.items()}
     if isinstance(value, list | tuple):

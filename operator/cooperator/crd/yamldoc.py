@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import yaml
 
-from cooperator.crd.errors import Problem, ResourceError
+from cooperator.crd.errors import FieldProblem, ResourceError
 
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
 Path: TypeAlias = tuple[str | int, ...]
@@ -78,12 +78,12 @@ def read_documents(text: str, source: str) -> list[Document]:
         mark = error.problem_mark or error.context_mark
         message = f"not valid YAML: {error.problem or error.context}"
         line = mark.line + 1 if mark else 0
-        raise ResourceError(Problem(source, message, number + 1, line)) from None
+        raise ResourceError(FieldProblem(source, message, number + 1, line)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # Unprintable characters, and escapes beyond Unicode, which the YAML scanner accepts.
-        raise ResourceError(Problem(source, f"not valid YAML: {error}", number + 1)) from None
+        raise ResourceError(FieldProblem(source, f"not valid YAML: {error}", number + 1)) from None
     except RecursionError:
-        raise ResourceError(Problem(source, _TOO_DEEP, number + 1)) from None
+        raise ResourceError(FieldProblem(source, _TOO_DEEP, number + 1)) from None
     return documents
 
 
@@ -155,7 +155,9 @@ class _Reading:
     def _refuse(self, node: yaml.Node, path: Path, message: str) -> ResourceError:
         name = ".".join(map(str, path))
         text = f"{name}: {message}" if name else message
-        return ResourceError(Problem(self._source, text, self._number, node.start_mark.line + 1, field=name))
+        return ResourceError(
+            FieldProblem(self._source, text, self._number, node.start_mark.line + 1, field=name)
+        )
 
 
 def _whole_number(text: str) -> int:

@@ -31,7 +31,7 @@ from cooperator.demo.watch import DemoHistory, DemoKill, Findings, judge
 from cooperator.local import processes
 from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
-from cooperator.local.lifecycle import Console, bring_down, bring_up, kill_everything
+from cooperator.local.lifecycle import ProgressOutput, bring_down, bring_up, kill_everything
 from cooperator.local.store import ManifestStore
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import TaskId
@@ -73,7 +73,7 @@ class DemoRun:
 
 
 def run_demo(
-    directory: Path, console: Console, screen: RichConsole, files: int = FILES, lines: int = LINES
+    directory: Path, console: ProgressOutput, screen: RichConsole, files: int = FILES, lines: int = LINES
 ) -> int:
     """Runs the job in ``directory`` (emptied first) on at least ``files`` files and ``lines`` lines.
 
@@ -118,7 +118,7 @@ def run_demo(
     return 0 if right else 1
 
 
-def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, console: Console) -> None:
+def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, console: ProgressOutput) -> None:
     for key, change in store.apply(resources, source):
         console.say(f"{key} {change.value}")
 

@@ -124,14 +124,14 @@ class LeadTaker:
             self._state, step = to.begin_as_follower(self._instance_id, self._patience_ms, following_as)
         answer: JoinAnswer | None = None
         try:
-            while not isinstance(step, to.BeginLeading | to.Rest):
+            while not isinstance(step, to.BeginLeading | to.TakeoverEnded):
                 event = await self._carry_out(step)
                 if event is not None:
                     self._state, step = to.advance(self._state, event)
                 if self._join is not None and self._join.done:
                     answer, event = self._answered(self._join)
                     self._state, step = to.advance(self._state, event)
-            if isinstance(step, to.Rest):
+            if isinstance(step, to.TakeoverEnded):
                 raise LeadNotTaken(step.reason, step.refused)
             await self._release(step.pending_member)
         except errors.FencedInstanceIdError:

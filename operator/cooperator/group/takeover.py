@@ -164,7 +164,7 @@ class BeginLeading:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class TakeoverEnded:
     """This attempt is over; start again later. ``refused``: by the listener."""
 
     reason: str
@@ -172,7 +172,16 @@ class Rest:
 
 
 Step = (
-    Describe | Ask | AddPendingMember | Join | Evict | Release | AwaitAnswer | Withdraw | BeginLeading | Rest
+    Describe
+    | Ask
+    | AddPendingMember
+    | Join
+    | Evict
+    | Release
+    | AwaitAnswer
+    | Withdraw
+    | BeginLeading
+    | TakeoverEnded
 )
 
 
@@ -208,7 +217,7 @@ class TakeOver:
     failures: int = 0
     polls: int = 0
     waited_ms: int = 0
-    rest: Rest | None = None
+    rest: TakeoverEnded | None = None
     """The step that follows once we have withdrawn; None: look again."""
 
 
@@ -223,14 +232,14 @@ def begin_as_follower(instance_id: str, patience_ms: int, member_id: str) -> tup
 
 
 def advance(state: TakeOver, event: Event) -> tuple[TakeOver, Step]:
-    """The next step. ``BeginLeading`` and ``Rest`` are final."""
+    """The next step. ``BeginLeading`` and ``TakeoverEnded`` are final."""
     match event:
         case Described(group):
             return _described(replace(state, group=group))
         case Verdict(None):
             return _allowed(state)
         case Verdict(refusal):
-            return _withdraw(state, Rest(refusal or "", refused=True))
+            return _withdraw(state, TakeoverEnded(refusal or "", refused=True))
         case PendingMemberAdded(member_id):
             state = replace(state, pending_member=member_id)
             return (state, Describe()) if state.joining else (state, Join())
@@ -248,7 +257,7 @@ def advance(state: TakeOver, event: Event) -> tuple[TakeOver, Step]:
 def _described(state: TakeOver) -> tuple[TakeOver, Step]:
     group = _seen(state)
     if group.members and group.protocol_type != PROTOCOL_TYPE:
-        return state, Rest(
+        return state, TakeoverEnded(
             f"the group is used by clients of type {group.protocol_type!r}, not {PROTOCOL_TYPE!r}: "
             "use another group id"
         )
@@ -302,7 +311,7 @@ def _answered(state: TakeOver, answer: Answer) -> tuple[TakeOver, Step]:
     if answer is Answer.LEADS:
         return state, BeginLeading(state.pending_member)
     if answer is Answer.FOLLOWS or state.confirming:
-        lost_a_race = Rest("another member completed the round first") if state.evictions else None
+        lost_a_race = TakeoverEnded("another member completed the round first") if state.evictions else None
         return _withdraw(state, lost_a_race)
     return replace(state, confirming=True), Join()
 
@@ -322,17 +331,19 @@ def _failed(state: TakeOver, reason: str) -> tuple[TakeOver, Step]:
     if state.rest is not None:
         return state, state.rest
     if state.confirming or not state.entered:
-        return state, Rest(reason)  # Our member, if there is one, may well lead: the next attempt will see.
+        return state, TakeoverEnded(
+            reason
+        )  # Our member, if there is one, may well lead: the next attempt will see.
     if state.own is not None:
-        return _withdraw(state, Rest(reason))
+        return _withdraw(state, TakeoverEnded(reason))
     if state.joining and state.failures < _MAX_FAILURES:
         return replace(state, failures=state.failures + 1), Describe(_LOOK_MS)
     # Our JoinGroup may be parked under a name that we do not know. The pending member must stay until it
     # expires, or the round would complete with us in it.
-    return state, Rest(reason)
+    return state, TakeoverEnded(reason)
 
 
-def _withdraw(state: TakeOver, rest: Rest | None) -> tuple[TakeOver, Step]:
+def _withdraw(state: TakeOver, rest: TakeoverEnded | None) -> tuple[TakeOver, Step]:
     """Leave nothing behind in the group.
 
     Removing a pending member from a stable group would trigger a rebalance, so until we have entered we let

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.state import LeaderState
-from cooperator.leader.story import Mark
+from cooperator.leader.story import StateSummary
 from cooperator.model import Memory, PolicyName, TaskId
 from cooperator.wire import Protocol
 
@@ -15,8 +15,8 @@ class BrokenInvariant(AssertionError):
 
 def check(
     state: LeaderState,
-    before: Mark,
-    after: Mark,
+    before: StateSummary,
+    after: StateSummary,
     durable: Memory | None,
     deadlines_ms: Iterable[int],
     now_ms: int,
@@ -26,7 +26,7 @@ def check(
     ``before``, ``after``: the marks of the state before and after the last event. ``durable``: the last
     memory that was saved. ``deadlines_ms``: of requests for rounds and of requests that wait for a reply.
     """
-    changed = "; ".join(after.changes(Mark.of(state)))
+    changed = "; ".join(after.changes(StateSummary.of(state)))
     _require(not changed, f"something else than an event changed the state: {changed}")
     _lead(state, before, after)
     _round(state)
@@ -35,7 +35,7 @@ def check(
         _assignments(state, durable)
 
 
-def _lead(state: LeaderState, before: Mark, after: Mark) -> None:
+def _lead(state: LeaderState, before: StateSummary, after: StateSummary) -> None:
     _require(after.term >= before.term, f"the term fell from {before.term} to {after.term}")
     _require(state.leading or not state.in_round, "a round, and no lead")
     if not state.leading:

@@ -16,7 +16,7 @@ from cooperator.model import Epoch
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LastQuestion:
     """A member's last question: its epoch then, and the time (ms of any one clock)."""
 
     epoch: Epoch
@@ -30,7 +30,7 @@ def may_confirm(
     current: Epoch | None,
     member_ids: Collection[str],
     absent: Collection[str],
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, LastQuestion],
     leader_contact_age_ms: int,
     leader_session_ms: int,
     recent_ms: int,

@@ -27,7 +27,7 @@ from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
-from cooperator.leader.story import Mark, Story, StoryLine
+from cooperator.leader.story import StateSummary, Story, StoryLine
 from cooperator.leader.writes import Writes
 from cooperator.model import Epoch, Memory, Policy
 from cooperator.planner.view import View
@@ -50,7 +50,7 @@ class LeaderMachine:
             policy=policy or Policy(),
             max_group_bytes=settings.max_group_bytes,
         )
-        self._before = self._mark = Mark.of(state)
+        self._before = self._mark = StateSummary.of(state)
         self._durable: Memory | None = None
         self._now_ms = 0
         self._story = Story()
@@ -144,7 +144,7 @@ class LeaderMachine:
         for instruction in out:
             if isinstance(instruction, ev.WakeAt):
                 self._state.wake_at_ms = instruction.at_ms
-        self._mark = Mark.of(self._state)
+        self._mark = StateSummary.of(self._state)
         self._story.tell(event, now_ms, self._before, self._mark, out)
         return out
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
 from cooperator.leader.events import PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
-from cooperator.leader.lease_confirmation import Asked, may_confirm
+from cooperator.leader.lease_confirmation import LastQuestion, may_confirm
 from cooperator.leader.stock.posts import (
     NOT_NOW,
     PostRefused,
@@ -54,7 +54,7 @@ class LeaderRoutes:
         self._current = current
         self._contact_age_ms = contact_age_ms
         self._times = times
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, LastQuestion] = {}
 
     def all(self) -> dict[str, Handler]:
         return {
@@ -125,7 +125,7 @@ class LeaderRoutes:
         now_ms = int(time.monotonic() * 1000)
         if member_id not in current[0].standing.member_ids:
             return error_answer(409, "not a member of the last round: rejoin the group")
-        self._asked[member_id] = Asked(epoch, now_ms)
+        self._asked[member_id] = LastQuestion(epoch, now_ms)
         self._asked = {k: a for k, a in self._asked.items() if now_ms - a.at_ms < FORGET_MS}
         standing = current[0].standing
         if may_confirm(

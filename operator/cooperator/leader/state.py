@@ -60,7 +60,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRecords:
     """Records of a connector that the broker refused; retried at ``again_ms``."""
 
     records: tuple[ConfigRecord, ...]
@@ -131,7 +131,7 @@ class LeaderState:
     plan: Plan | None = None
     trouble: str = ""
     unwritten: str = ""
-    refused: dict[str, Refused] = field(default_factory=dict)
+    refused: dict[str, RefusedRecords] = field(default_factory=dict)
     record: GroupRecord = field(default_factory=GroupRecord)
     max_group_bytes: int = 1_000_000
     limit_read_ms: int | None = None

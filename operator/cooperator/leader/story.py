@@ -24,7 +24,7 @@ class StoryLine:
         return f"{self.at_ms} {self.cause}: {self.what}"
 
 
-class Mark(NamedTuple):
+class StateSummary(NamedTuple):
     """The parts of a state that a story follows."""
 
     leading: bool
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
     topic_refusal: str
 
     @classmethod
-    def of(cls, state: LeaderState) -> "Mark":
+    def of(cls, state: LeaderState) -> "StateSummary":
         return cls(
             leading=state.leading,
             in_round=state.in_round,
@@ -63,7 +63,7 @@ class Mark(NamedTuple):
             topic_refusal=state.topic_refusal,
         )
 
-    def changes(self, after: "Mark") -> Iterator[str]:
+    def changes(self, after: "StateSummary") -> Iterator[str]:
         for name, old, new in zip(self._fields, self, after, strict=True):
             if old != new:
                 yield f"{name}: {old!r} -> {new!r}"
@@ -82,7 +82,12 @@ class Story:
         return tuple(self._lines)
 
     def tell(
-        self, event: ev.Event, now_ms: int, before: Mark, after: Mark, out: Iterable[ev.Instruction]
+        self,
+        event: ev.Event,
+        now_ms: int,
+        before: StateSummary,
+        after: StateSummary,
+        out: Iterable[ev.Instruction],
     ) -> None:
         """Note what came of ``event``: the changes of the state, then the instructions."""
         self._events += 1

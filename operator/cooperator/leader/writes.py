@@ -7,7 +7,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.reconcile import connector_records, grouped, task_records
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.repeats import Repeats
-from cooperator.leader.state import LeaderSettings, LeaderState, Refused
+from cooperator.leader.state import LeaderSettings, LeaderState, RefusedRecords
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.model import INSTANCE, TaskFencing
 from cooperator.wire import (
@@ -124,7 +124,7 @@ class Writes:
 
     def refused(self, event: ev.ConfigRefused, now_ms: int) -> list[ev.Instruction]:
         """Go on without these records: the connector keeps what it has, and its tasks are not suspended."""
-        refused = Refused(event.records, event.reason, now_ms + REFUSED_AGAIN_MS)
+        refused = RefusedRecords(event.records, event.reason, now_ms + REFUSED_AGAIN_MS)
         self._state.refused[event.connector] = refused
         self._state.regroups.pop(event.connector, None)
         return self._reply(lambda request, waiting: request in event.requests, ev.PostOutcome.AGAIN)

@@ -12,7 +12,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
 from cooperator.connectors.references import Resolver, forbidden_files, own_topics
 from cooperator.connectors.units import fixed_changes, read_layout
-from cooperator.crd import Connector, Problem, Resource, Worker, forbidden_changes, forbidden_move
+from cooperator.crd import Connector, FieldProblem, Resource, Worker, forbidden_changes, forbidden_move
 from cooperator.crd.connector import State
 from cooperator.crd.connector_names import name_is_taken, same_name
 from cooperator.host.outputs import newly_withheld
@@ -21,7 +21,7 @@ from cooperator.local.outputs import claims
 from cooperator.local.stored import Key, Stored, worker_of
 
 
-def problems(new: Sequence[Resource], stored: Stored, source: str, state: StateDir) -> list[Problem]:
+def problems(new: Sequence[Resource], stored: Stored, source: str, state: StateDir) -> list[FieldProblem]:
     """Returns all reasons why ``new`` cannot be applied to what is ``stored`` in ``state``."""
     known = {Key.of(resource): resource for resource in stored.resources}
     after = {**known, **{Key.of(resource): resource for resource in new}}
@@ -56,7 +56,7 @@ def _anchored(resource: Resource, base: Path) -> Resource:
 
 def _of_resource(
     new: Resource, stored: Stored, source: str, stock: Collection[Key], state: StateDir
-) -> Iterator[Problem]:
+) -> Iterator[FieldProblem]:
     """``stock`` holds the Workers whose members validate connectors of their own."""
     described = f"{new.kind} {new.metadata.name}"
     old = next((r for r in stored.resources if Key.of(r) == Key.of(new)), None)
@@ -68,7 +68,7 @@ def _of_resource(
         for problem in found:
             field = "spec.class" if problem.option == "connector.class" else f"spec.config.{problem.option}"
             text = f"{problem} (Worker {new.spec.worker_ref.name})" if field == "spec.class" else str(problem)
-            yield Problem(source, text, resource=described, field=field)
+            yield FieldProblem(source, text, resource=described, field=field)
         bound = stored.bound.get(Key.of(new))
         messages: tuple[str, ...] = (forbidden_move(new, bound),)
         if isinstance(old, Connector) and bound is not None:
@@ -76,7 +76,7 @@ def _of_resource(
     else:
         messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()
     for message in filter(None, messages):
-        yield Problem(source, message, resource=described)
+        yield FieldProblem(source, message, resource=described)
 
 
 def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool:
@@ -102,13 +102,13 @@ def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool
 
 def _forbidden_files(
     resources: Sequence[Resource], all_resources: Mapping[Key, Resource], source: str
-) -> Iterator[Problem]:
+) -> Iterator[FieldProblem]:
     """References to files that a Connector's Worker does not allow; members refuse them, too."""
     for each in resources:
         worker = all_resources.get(worker_of(each)) if isinstance(each, Connector) else None
         if isinstance(each, Connector) and isinstance(worker, Worker) and not worker.spec.is_stock:
             for problem in _out_of_bounds(each, worker):
-                yield Problem(
+                yield FieldProblem(
                     source,
                     str(problem),
                     resource=f"{each.kind} {each.metadata.name}",
@@ -116,7 +116,7 @@ def _forbidden_files(
                 )
             for name, message in forbidden_files(each.spec.config, worker.spec.allowed_file_references):
                 described = f"{each.kind} {each.metadata.name}"
-                yield Problem(source, message, resource=described, field=f"spec.config.{name}")
+                yield FieldProblem(source, message, resource=described, field=f"spec.config.{name}")
 
 
 def _out_of_bounds(connector: Connector, worker: Worker) -> Sequence[OptionProblem]:
@@ -136,7 +136,7 @@ def _is_stock(resource: Resource) -> bool:
     return isinstance(resource, Worker) and resource.spec.is_stock
 
 
-def _sharing(known: Mapping[Key, Resource], new: Sequence[Resource], source: str) -> Iterator[Problem]:
+def _sharing(known: Mapping[Key, Resource], new: Sequence[Resource], source: str) -> Iterator[FieldProblem]:
     """Yields the Connectors of ``new`` that would write to another Connector's directory."""
     after = {**known, **{Key.of(resource): resource for resource in new}}
     workers = [resource for resource in after.values() if isinstance(resource, Worker)]
@@ -145,12 +145,12 @@ def _sharing(known: Mapping[Key, Resource], new: Sequence[Resource], source: str
         for each in (known, after)
     )
     for (_, name), message in newly_withheld(before, now).items():
-        yield Problem(source, message, resource=f"Connector {name}", field="spec.config")
+        yield FieldProblem(source, message, resource=f"Connector {name}", field="spec.config")
 
 
 def _name_problems(
     resources: Sequence[Resource], connectors: Sequence[Connector], source: str, stock: Collection[Key]
-) -> Iterator[Problem]:
+) -> Iterator[FieldProblem]:
     """Yields the conflicts of names in Kafka. ``connectors`` holds all Connectors after the change."""
     for new in resources:
         if not isinstance(new, Connector):
@@ -166,7 +166,9 @@ def _name_problems(
             )
         else:
             continue
-        yield Problem(source, message, resource=f"Connector {new.metadata.name}", field="spec.connectorName")
+        yield FieldProblem(
+            source, message, resource=f"Connector {new.metadata.name}", field="spec.connectorName"
+        )
 
 
 def _config(connector: Connector) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cooperator.crd import Connector, Resource, ResourceError, Worker
 from cooperator.leader.service import LeaderService
 from cooperator.local.store import Key, ManifestStore
-from cooperator.rest.answers import Refused, Right
+from cooperator.rest.answers import RequestRefused, Right
 from cooperator.rest.app import RestServer
 from cooperator.rest.of_worker import front_of, terms_of
 
@@ -50,7 +50,7 @@ class LocalConnectors:
         try:
             self._store.apply([resource], _SOURCE)
         except ResourceError as error:
-            raise Refused(400, "; ".join(problem.message for problem in error.problems)) from None
+            raise RequestRefused(400, "; ".join(problem.message for problem in error.problems)) from None
 
 
 class Everybody:

@@ -17,7 +17,7 @@ from cooperator.terminal.console import Console
 from cooperator.terminal.watch import print_changes
 
 
-class Output(StrEnum):
+class TableOrJson(StrEnum):
     TABLE = "table"
     JSON = "json"
 
@@ -33,7 +33,7 @@ _TABLES: Final[Mapping[str, Callable[[Sequence[tables.Row], int], str]]] = {
 def get(
     kind: Annotated[str, typer.Argument(help="workers, connectors, tasks or members")],
     name: Annotated[str | None, typer.Argument()] = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: Annotated[TableOrJson, typer.Option("--output", "-o")] = TableOrJson.TABLE,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Keep running, and print it again when it changes.")
     ] = False,
@@ -46,13 +46,13 @@ def get(
         plural = kind.lower() if kind.lower().endswith("s") else f"{kind.lower()}s"
         if plural not in _TABLES:
             raise ClusterError(f"unknown kind {kind!r}; {choice(kind, _TABLES)}")
-        if watch and output is not Output.TABLE:
+        if watch and output is not TableOrJson.TABLE:
             raise ClusterError("--watch prints tables: leave out --output, or --watch")
         if watch:
             print_changes(lambda: _watched(directory, console, plural, name))
             return
         items, at_ms = _look(directory, console, plural, name)
-        if output is Output.JSON:
+        if output is TableOrJson.JSON:
             typer.echo(json.dumps(items[0] if name and len(items) == 1 else _list(items), indent=2))
         elif items:
             typer.echo(_TABLES[plural](items, at_ms))

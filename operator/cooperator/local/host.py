@@ -17,7 +17,7 @@ from typing import Final
 from aiohttp import web
 
 from cooperator.artifacts import ArtifactError
-from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, parse
+from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Worker, parse
 from cooperator.host.platform import Goal, Wanted
 from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
@@ -61,7 +61,7 @@ class Host:
         self._cluster = cluster
         self._store = ManifestStore(state, now_ms)
         self._stored: Stored | None = None
-        self._problems: tuple[Problem, ...] = ()
+        self._problems: tuple[FieldProblem, ...] = ()
         self._seen: object = None
         self._withheld: Mapping[Name, str] = {}
         self._workers: dict[Name, WorkerLoop[LocalPlatform]] = {}

@@ -22,7 +22,7 @@ _REACH_S: Final = 6.0
 _HALT_S: Final = HALT_KILL_MS / 1000 + 15
 
 
-class Console(Protocol):
+class ProgressOutput(Protocol):
     """The output for progress."""
 
     def step(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
@@ -31,7 +31,7 @@ class Console(Protocol):
     def say(self, text: str) -> None: ...
 
 
-def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -> None:
+def bring_up(state: StateDir, bootstrap_servers: str | None, console: ProgressOutput) -> None:
     """Starts the broker (unless ``bootstrap_servers`` names one) and the daemon, where they do not run.
 
     Raises ``ClusterError``, ``BrokerError``, ``HostFailed``, ``ArtifactError``. When the named broker cannot
@@ -71,7 +71,7 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: Console) -
         )
 
 
-def bring_down(state: StateDir, console: Console) -> None:
+def bring_down(state: StateDir, console: ProgressOutput) -> None:
     """Stops members, leaders, daemon and broker; their files stay. It is idempotent."""
     cluster = read_cluster(state)
     if cluster is None:

@@ -20,7 +20,7 @@ from cooperator.local.options import (
 from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
 from cooperator.model.text import counted, hinted
 from cooperator.terminal.console import Console
-from cooperator.terminal.timeline import Kind, Stretch, stretches
+from cooperator.terminal.timeline import Stretch, StretchKind, stretches
 
 _COLOURS: Final = ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#64b5cd")
 _FAILED: Final = "#c44e52"
@@ -89,7 +89,7 @@ def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None
     figure = Figure(figsize=(10, 1.2 + 0.22 * len(tasks)))
     axes = figure.subplots()
     for one in drawn:
-        failed, held = one.kind is Kind.FAILED, one.kind is Kind.HELD
+        failed, held = one.kind is StretchKind.FAILED, one.kind is StretchKind.HELD
         colour = _FAILED if failed else colours[one.member]
         [bar] = axes.barh(
             tasks.index(one.task),
@@ -99,7 +99,7 @@ def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None
             facecolor="none" if held else colour,
             edgecolor=colour if held else "none",
             hatch="////" if held else None,
-            alpha=0.4 if one.kind is Kind.PAUSED else 1.0,
+            alpha=0.4 if one.kind is StretchKind.PAUSED else 1.0,
         )
         # The id lets readers of the file, and tests, find each bar.
         bar.set_gid(f"{one.task} {one.kind.value} {one.member} {one.since_ms} {one.until_ms}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from cooperator.crd import Connector, Problem, Resource, ResourceError, Worker, dump, parse
+from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Worker, dump, parse
 from cooperator.crd.connector import State
 from cooperator.crd.status import timestamp
 from cooperator.local.layout import StateDir, read_json, write_atomically, write_json
@@ -38,14 +38,14 @@ class ManifestStore:
 
     def read(self) -> Stored:
         resources: list[Resource] = []
-        problems: list[Problem] = []
+        problems: list[FieldProblem] = []
         for path in self._files():
             try:
                 resources += parse(path.read_text(), str(path))
             except FileNotFoundError:
                 continue
             except (OSError, UnicodeDecodeError) as error:
-                problems.append(Problem(str(path), str(error)))
+                problems.append(FieldProblem(str(path), str(error)))
             except ResourceError as error:
                 problems += error.problems
         found = ((Key.of(r), self._bound_worker(r)) for r in resources if isinstance(r, Connector))

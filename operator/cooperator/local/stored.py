@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cooperator.crd import Connector, Problem, Resource, Worker
+from cooperator.crd import Connector, FieldProblem, Resource, Worker
 
 
 class Key(NamedTuple):
@@ -30,7 +30,7 @@ class Stored:
     """
 
     resources: tuple[Resource, ...]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
     bound: Mapping[Key, str] = field(default_factory=dict)
 
     @property

@@ -20,7 +20,7 @@ from cooperator.model import Memory, TaskId
 from cooperator.planner import assignors, claims, holds, step, target
 from cooperator.planner.itemsets import Configured, split
 from cooperator.planner.plan import Plan, Reason, SameReason, Why, reason_of
-from cooperator.planner.problem import Assignor, Problem
+from cooperator.planner.problem import Assignor, PlacementProblem
 from cooperator.planner.roster import Roster, survey
 from cooperator.planner.view import View
 from cooperator.planner.workspace import Workspace
@@ -46,7 +46,7 @@ def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory
     return step.take(
         view,
         memory,
-        step.Decision(
+        step.RoundDecision(
             roster,
             claimed,
             settled,
@@ -114,7 +114,7 @@ class _Asked:
         second = target.find(replace(tasks, of_other_kind=instance_loads), assignor, self.expecting)
         return first, second
 
-    def _problem(self, pool: frozenset[TaskId], instances: bool) -> Problem:
+    def _problem(self, pool: frozenset[TaskId], instances: bool) -> PlacementProblem:
         receivers = self.roster.receivers
         zones = dict(self.view.facts.zones)
         stays = {identity: self.claimed.stays[m.member_id] for identity, m in receivers.items()}
@@ -122,7 +122,7 @@ class _Asked:
         def of_kind(own: Mapping[str, Iterable[TaskId]]) -> dict[str, list[TaskId]]:
             return {i: [task for task in tasks if task.is_instance is instances] for i, tasks in own.items()}
 
-        return Problem(
+        return PlacementProblem(
             kept={i: items.instances if instances else items.tasks for i, items in stays.items()},
             pool=self.wanted.sort(pool, instances),
             sizes={} if instances else self.view.tasks,

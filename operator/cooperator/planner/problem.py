@@ -19,7 +19,7 @@ from cooperator.model import TaskId
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlacementProblem:
     """Items of one kind, to be placed with the receivers: the keys of ``kept``, in order of identity.
 
     ``kept``: what a receiver runs and may keep running. ``owed``: what it gets back now and does not run
@@ -102,5 +102,5 @@ class DealtInTurn(Mapping[TaskId, str]):
 class Assignor(Protocol):
     """A placement strategy. It is pure: the same problem gives the same placement, in any process."""
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         """Place ``problem.pool``; ``problem.kept`` has at least one receiver."""

@@ -21,7 +21,7 @@ from cooperator.planner.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RoundDecision:
     """All findings of one round.
 
     ``unreported``: configured tasks that no member reports. ``free``: the tasks that may be assigned, and
@@ -39,7 +39,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
 
-def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
+def take(view: View, memory: Memory, decision: RoundDecision) -> tuple[Plan, Memory]:
     """Return the plan of this round, and the memory after it."""
     assigned, assigned_why = _assignments(view, decision)
     revoked = _revocations(view, decision)
@@ -66,7 +66,9 @@ def take(view: View, memory: Memory, decision: Decision) -> tuple[Plan, Memory]:
     return plan, after
 
 
-def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]], Mapping[TaskId, Reason]]:
+def _assignments(
+    view: View, decision: RoundDecision
+) -> tuple[dict[str, list[TaskId]], Mapping[TaskId, Reason]]:
     """Return the newly assigned tasks per identity, and the reason of each."""
     assigned: defaultdict[str, list[TaskId]] = defaultdict(list)
     why: dict[TaskId, Reason] = {}
@@ -93,7 +95,7 @@ def _assignments(view: View, decision: Decision) -> tuple[dict[str, list[TaskId]
     return dict(assigned), why
 
 
-def _revocations(view: View, decision: Decision) -> dict[str, dict[TaskId, Reason]]:
+def _revocations(view: View, decision: RoundDecision) -> dict[str, dict[TaskId, Reason]]:
     """Return the tasks that each member id must release, and why."""
     revoked = {member_id: dict(gone) for member_id, gone in decision.claimed.let_go.items()}
     balance = Reason(Why.BALANCE, view.cause)
@@ -107,7 +109,7 @@ def _revocations(view: View, decision: Decision) -> dict[str, dict[TaskId, Reaso
 def _remember(
     view: View,
     memory: Memory,
-    decision: Decision,
+    decision: RoundDecision,
     assigned: Mapping[str, Sequence[TaskId]],
     revoked: Mapping[str, Mapping[TaskId, Reason]],
 ) -> Memory:
@@ -149,7 +151,7 @@ def _remember(
 
 def _moving(
     memory: Memory,
-    decision: Decision,
+    decision: RoundDecision,
     assigned: Mapping[str, Sequence[TaskId]],
     revoked: Mapping[str, Mapping[TaskId, Reason]],
 ) -> dict[str, frozenset[TaskId]]:

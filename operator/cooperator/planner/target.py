@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from cooperator.model import TaskId
-from cooperator.planner.problem import Assignor, DealtInTurn, Problem
+from cooperator.planner.problem import Assignor, DealtInTurn, PlacementProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Target:
     put_off: bool = False
 
 
-def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False) -> Target:
+def find(problem: PlacementProblem, assignor: Assignor, ask_what_is_put_off: bool = False) -> Target:
     """Return the target of ``problem``."""
     if not problem.kept:
         return Target({}, {})
@@ -29,7 +29,7 @@ def find(problem: Problem, assignor: Assignor, ask_what_is_put_off: bool = False
     return Target(placement.released, placement.placed, put_off)
 
 
-def loads(problem: Problem, found: Target) -> dict[str, int]:
+def loads(problem: PlacementProblem, found: Target) -> dict[str, int]:
     """Return how many items each receiver of ``problem`` has once everything is placed as in ``found``."""
     counts = problem.loads()
     for identity, items in found.released.items():

@@ -54,7 +54,7 @@ class Starting:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SuspectTrial:
     """The suspects that may start now, since when (ms since the epoch)."""
 
     tasks: frozenset[TaskId]
@@ -84,4 +84,4 @@ class PoolMemory:
     suspects: Mapping[TaskId, int] = field(default_factory=dict)
     alone: frozenset[TaskId] = frozenset()
     quarantined: frozenset[TaskId] = frozenset()
-    trial: Trial | None = None
+    trial: SuspectTrial | None = None

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from cooperator.model import TaskId
-from cooperator.pool.memory import PoolMemory, Starting, Trial
+from cooperator.pool.memory import PoolMemory, Starting, SuspectTrial
 from cooperator.pool.observed import PoolObserved
 
 WATCH_MS: Final = 60_000
@@ -110,23 +110,23 @@ def _undecided(memory: PoolMemory, deaths: int) -> list[TaskId]:
     return sorted(t for t, n in memory.suspects.items() if n >= deaths and t not in memory.quarantined)
 
 
-def _trial(memory: PoolMemory, accused: Collection[TaskId], deaths: int, now_ms: int) -> Trial | None:
+def _trial(memory: PoolMemory, accused: Collection[TaskId], deaths: int, now_ms: int) -> SuspectTrial | None:
     """Return the suspects that may start next: one, then twice as many after each trial without a death."""
     undecided, earlier = _undecided(memory, deaths), memory.trial
     if not undecided:
         return None
     if earlier is None:
-        return Trial(frozenset(undecided[:1]), now_ms)
+        return SuspectTrial(frozenset(undecided[:1]), now_ms)
     left = earlier.tasks.intersection(undecided)
     if not left.isdisjoint(accused):
-        return Trial(frozenset({min(left)}), now_ms)
+        return SuspectTrial(frozenset({min(left)}), now_ms)
     if not left:
         size = 2 * len(earlier.tasks) if earlier.tasks.isdisjoint(memory.quarantined) else 1
-        return Trial(frozenset(undecided[:size]), now_ms)
+        return SuspectTrial(frozenset(undecided[:size]), now_ms)
     if now_ms - earlier.since_ms < _TURN_MS or _starts(memory, left):
         return earlier
     later = [task for task in undecided if task > max(earlier.tasks)]
-    return Trial(frozenset((later or undecided)[: len(earlier.tasks)]), now_ms)
+    return SuspectTrial(frozenset((later or undecided)[: len(earlier.tasks)]), now_ms)
 
 
 def _starts(memory: PoolMemory, tasks: Collection[TaskId]) -> bool:

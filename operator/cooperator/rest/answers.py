@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with ``code`` in Kafka Connect's error format and changed nothing."""
 
     def __init__(self, code: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -23,7 +23,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def refusal(refused: Refused) -> Answer:
+def refusal(refused: RequestRefused) -> Answer:
     body = {"error_code": refused.code, "message": str(refused)}
     return Answer(refused.code, body, refused.headers)
 
@@ -41,7 +41,8 @@ class Right:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to one route. ``path`` has its parameters, ``query`` is parsed by the route's types,
-    ``body`` is the JSON that was sent, and ``permit`` raises Refused if the caller lacks a further right."""
+    ``body`` is the JSON that was sent, and ``permit`` raises RequestRefused if the caller lacks a further
+    right."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from cooperator.leader.endpoint import Endpoint, json_answer
 from cooperator.leader.tls import ServerCertificates
-from cooperator.rest.answers import Answer, Refused, refusal
+from cooperator.rest.answers import Answer, RequestRefused, refusal
 from cooperator.rest.front import Front, Request
 
 _THREADS: Final = 8
@@ -59,7 +59,9 @@ class RestServer:
             "Origin" in request.headers or request.host.rpartition(":")[0] not in _HERE
         )
         if foreign:
-            return _response(refusal(Refused(403, "this endpoint serves local programs, not browsers")))
+            return _response(
+                refusal(RequestRefused(403, "this endpoint serves local programs, not browsers"))
+            )
         path, _, query = request.raw_path.partition("?")
         asked = Request(
             request.method,
@@ -78,10 +80,10 @@ class RestServer:
             try:
                 body = await asyncio.wait_for(request.read(), _BODY_S)
             except web.HTTPRequestEntityTooLarge:
-                return _last(_response(refusal(Refused(413, "the body is too large"))))
+                return _last(_response(refusal(RequestRefused(413, "the body is too large"))))
             except TimeoutError:
                 text = f"the body did not arrive within {_BODY_S:g} s"
-                return _last(_response(refusal(Refused(408, text))))
+                return _last(_response(refusal(RequestRefused(408, text))))
             asked = replace(asked, body=body)
         return _response(await loop.run_in_executor(self._threads, self._front.serve, asked))
 

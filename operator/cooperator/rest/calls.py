@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import Any, Final
 
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 
 _DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _TIMEOUT_S: Final = 30.0
@@ -21,8 +21,8 @@ def ask(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """Return the JSON that a member answers, or None for an empty answer. Raises Refused with a member's own
-    code and message, and with 503 if no member can be reached. ``path`` is encoded."""
+    """Return the JSON that a member answers, or None for an empty answer. Raises RequestRefused with a
+    member's own code and message, and with 503 if no member can be reached. ``path`` is encoded."""
     problem = "the group has no members at the moment"
     for url in urls:
         request = urllib.request.Request(f"{url}{path}", body, dict(headers or {}), method=method)
@@ -34,10 +34,10 @@ def ask(
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
             with error:
-                raise Refused(error.code, _message(error)) from None
+                raise RequestRefused(error.code, _message(error)) from None
         except (OSError, HTTPException, ValueError) as error:
             problem = f"no member answers; {url}: {getattr(error, 'reason', error)}"
-    raise Refused(503, f"{problem}: try again")
+    raise RequestRefused(503, f"{problem}: try again")
 
 
 def _message(error: urllib.error.HTTPError) -> str:

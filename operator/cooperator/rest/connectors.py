@@ -11,7 +11,7 @@ from cooperator.host.outputs import Claim, claim_of, newly_withheld, normal_for
 from cooperator.model import without_reserved
 from cooperator.model.text import choice
 from cooperator.rest import translate
-from cooperator.rest.answers import Answer, Call, Refused, Right
+from cooperator.rest.answers import Answer, Call, RequestRefused, Right
 from cooperator.rest.parts import Connectors, Group, Members
 from cooperator.wire import RestartRecord
 
@@ -33,8 +33,8 @@ class ConnectorAnswers:
     # --- looking up ---
 
     def known(self, name: str) -> Connector:
-        """The Connector of this Worker. Raises Refused 404, and 403 for one that is in the group but has no
-        resource.
+        """The Connector of this Worker. Raises RequestRefused 404, and 403 for one that is in the group but
+        has no resource.
 
         The code is not 409, which clients take for a rebalance and retry: Strimzi for minutes, kcctl for 30
         s.
@@ -43,7 +43,7 @@ class ConnectorAnswers:
         if found is not None:
             return found
         if name in self._adopted():
-            raise Refused(
+            raise RequestRefused(
                 403,
                 f"connector {name} is in the group's config topic without a Connector resource, so it can be "
                 "read but not changed: create its manifest with `cooperator import` and apply it",
@@ -51,7 +51,8 @@ class ConnectorAnswers:
         raise _unknown(name)
 
     def config_of(self, name: str) -> Mapping[str, str]:
-        """The flat configuration, even of a connector that only the config topic has. Raises Refused 404."""
+        """The flat configuration, even of a connector that only the config topic has. Raises RequestRefused
+        404."""
         found = self._connectors.find(name)
         if found is not None:
             return translate.flat(found)
@@ -126,7 +127,7 @@ class ConnectorAnswers:
         for task in self._status(call.name)["tasks"]:
             if task["id"] == number:
                 return Answer(200, task)
-        raise Refused(404, f"connector {call.name} has no task {number}")
+        raise RequestRefused(404, f"connector {call.name} has no task {number}")
 
     def topics(self, call: Call) -> Answer:
         """It exists because kcctl's ``describe connector`` fails without it."""
@@ -135,7 +136,7 @@ class ConnectorAnswers:
 
     def reset_topics(self, call: Call) -> Answer:
         self.config_of(call.name)
-        raise Refused(
+        raise RequestRefused(
             403, "the topics that a connector has used are tracked by its workers and cannot be reset here"
         )
 
@@ -144,11 +145,11 @@ class ConnectorAnswers:
     def create(self, call: Call) -> Answer:
         body = call.body
         if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"].strip():
-            raise Refused(400, 'the body has no name: send {"name": …, "config": {…}}')
+            raise RequestRefused(400, 'the body has no name: send {"name": …, "config": {…}}')
         # Kafka's own server strips the name here (and not for PUT).
         name, state = body["name"].strip(), body.get("initial_state", "RUNNING")
         if not isinstance(state, str) or state not in translate.STATES:
-            raise Refused(
+            raise RequestRefused(
                 400, f"initial_state is {str(state)[:40]!r}: {choice(str(state), translate.STATES)}"
             )
         config = _present(translate.settings(body.get("config"), "config"))
@@ -156,13 +157,13 @@ class ConnectorAnswers:
 
     def _create(self, name: str, config: Mapping[str, str], state: State) -> Answer:
         if wrong := self._members.wrong_name(name):
-            raise Refused(400, wrong)
+            raise RequestRefused(400, wrong)
         connector = translate.created(name, self._namespace, self._worker, config, state)
         if name in self._adopted() or any(name == each.connector_name for each in self._connectors.all()):
-            raise Refused(409, f"connector {name} already exists")
+            raise RequestRefused(409, f"connector {name} already exists")
         there = self._connectors.resource(connector.metadata.name)
         if there is not None:
-            raise Refused(
+            raise RequestRefused(
                 409,
                 f"the name is taken by Connector {connector.metadata.name} of Worker "
                 f"{there.spec.worker_ref.name} (in Kafka {there.connector_name!r}) in the same namespace: "
@@ -198,23 +199,25 @@ class ConnectorAnswers:
         config = translate.flat(connector)
         try:
             found = self._members.validate(connector.spec.class_, config)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.code in (404, 500):  # No member has the class; Kafka's own server says 500.
-                raise Refused(400, str(refused)) from None
+                raise RequestRefused(400, str(refused)) from None
             raise
         errors = [e for each in found["configs"] for e in each["value"].get("errors", ())]
         if found["error_count"]:
-            raise Refused(400, f"the configuration has {found['error_count']} errors: {'; '.join(errors)}")
+            raise RequestRefused(
+                400, f"the configuration has {found['error_count']} errors: {'; '.join(errors)}"
+            )
         name = connector.metadata.name
         others = [_claim(other) for other in self._connectors.all() if other.metadata.name != name]
         was = [] if before is None else [_claim(before)]
         for message in newly_withheld([*others, *was], [*others, _claim(connector)]).values():
-            raise Refused(400, message)
+            raise RequestRefused(400, message)
 
     def delete(self, call: Call) -> Answer:
         connector = self.known(call.name)
         if connector.spec.deletion_policy is DeletionPolicy.ORPHAN:
-            raise Refused(
+            raise RequestRefused(
                 403,
                 f"connector {call.name} would keep running, since Connector {connector.metadata.name} has "
                 "spec.deletionPolicy: Orphan: set it to Delete first",
@@ -257,11 +260,15 @@ class ConnectorAnswers:
         code = self._group.restart(record)
         what = "connector" if record.task is None else f"task {record.task} of connector"
         if code == 404:
-            raise Refused(404, f"{what} {record.connector} is not configured yet")
+            raise RequestRefused(404, f"{what} {record.connector} is not configured yet")
         if code == 503:
-            raise Refused(503, f"the worker that has {what} {record.connector} does not answer: try again")
+            raise RequestRefused(
+                503, f"the worker that has {what} {record.connector} does not answer: try again"
+            )
         if code >= 300:
-            raise Refused(409, "the group has no leader at the moment, or its tasks are moving: try again")
+            raise RequestRefused(
+                409, "the group has no leader at the moment, or its tasks are moving: try again"
+            )
 
 
 def _claim(connector: Connector) -> Claim:
@@ -272,7 +279,7 @@ def _claim(connector: Connector) -> Claim:
 def _number(call: Call) -> int:
     text = call.path["task"]
     if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_TASK:
-        raise Refused(404, f"{text[:40]!r} is not a task number")
+        raise RequestRefused(404, f"{text[:40]!r} is not a task number")
     return int(text)
 
 
@@ -280,5 +287,5 @@ def _present(config: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in config.items() if value is not None}
 
 
-def _unknown(name: str) -> Refused:
-    return Refused(404, f"connector {name} not found")
+def _unknown(name: str) -> RequestRefused:
+    return RequestRefused(404, f"connector {name} not found")

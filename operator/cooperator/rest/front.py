@@ -11,10 +11,10 @@ import cooperator
 from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
 from cooperator.model.text import choice, hinted
-from cooperator.rest.answers import Answer, Call, Refused, Right, refusal
+from cooperator.rest.answers import Answer, Call, RequestRefused, Right, refusal
 from cooperator.rest.connectors import ConnectorAnswers
 from cooperator.rest.openapi import document
-from cooperator.rest.parts import Access, Connectors, Entries, Group, Members, Offsets
+from cooperator.rest.parts import Authorizer, Connectors, Entries, Group, Members, Offsets
 from cooperator.rest.routes import Route, find, query_of
 from cooperator.rest.translate import flat, settings
 
@@ -50,7 +50,7 @@ class Front:
         group: Group,
         members: Members,
         offsets: Offsets,
-        access: Access,
+        access: Authorizer,
     ) -> None:
         """``name`` is the Worker's namespace and name."""
         self._worker = name[1]
@@ -95,11 +95,11 @@ class Front:
     def _guarded(self, request: Request, act: Callable[[], T]) -> T | Answer:
         try:
             return act()
-        except Refused as refused:
+        except RequestRefused as refused:
             return refusal(refused)
         except Exception:
             log.exception("%s %s", request.method, request.path)
-            return refusal(Refused(500, "internal error; see the operator's log"))
+            return refusal(RequestRefused(500, "internal error; see the operator's log"))
 
     def _handler(self, route: Route) -> Callable[[Call], Answer]:
         own: Callable[[Call], Answer] | None = getattr(self, route.handler, None)
@@ -147,18 +147,18 @@ class Front:
         return Answer(200, {"message": self._offsets.reset(call.name, config)})
 
     def _at_rest(self, name: str) -> Mapping[str, str]:
-        """The configuration. Raises Refused 400 unless it is stopped, as Kafka does; 409 while it is
+        """The configuration. Raises RequestRefused 400 unless it is stopped, as Kafka does; 409 while it is
         stopping."""
         connector = self._connectors.known(name)
         if connector.spec.state is not State.STOPPED:
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"connector {name} is {connector.spec.state.value}, but offsets of stopped connectors only "
                 f"can be changed: send PUT /connectors/{quote(name, safe='')}/stop first",
             )
         reason = why_not_at_rest(connector, self._group.status())
         if reason:
-            raise Refused(409, reason)
+            raise RequestRefused(409, reason)
         return flat(connector)
 
     # --- plug-ins and loggers ---
@@ -175,7 +175,7 @@ class Front:
         named = config.get("connector.class", plugin)
         # A plug-in has a full and a short name.
         if named != plugin and named.rpartition(".")[2] not in (plugin, f"{plugin}Connector"):
-            raise Refused(
+            raise RequestRefused(
                 400,
                 f"connector.class is {named!r}, but the path names {plugin!r}: use the same class",
             )
@@ -190,10 +190,12 @@ class Front:
     def set_level(self, call: Call) -> Answer:
         level = call.body.get("level") if isinstance(call.body, dict) else None
         if not isinstance(level, str) or level.upper() not in _LEVELS:
-            raise Refused(400, f"the body's level is {str(level)[:40]!r}: {choice(str(level), _LEVELS)}")
+            raise RequestRefused(
+                400, f"the body's level is {str(level)[:40]!r}: {choice(str(level), _LEVELS)}"
+            )
         scope = call.query["scope"].lower()
         if scope not in ("worker", "cluster"):
-            raise Refused(400, f"scope is {scope[:40]!r}: {choice(scope, ('worker', 'cluster'))}")
+            raise RequestRefused(400, f"scope is {scope[:40]!r}: {choice(scope, ('worker', 'cluster'))}")
         changed = self._members.set_level(call.path["logger"], level.upper(), scope)
         return Answer(204) if changed is None else Answer(200, changed)
 
@@ -203,14 +205,14 @@ def _json(route: Route, request: Request) -> Any:
         return None
     kind = request.content_type.partition(";")[0].strip().lower()
     if kind not in ("", "application/json"):
-        raise Refused(415, "HTTP 415 Unsupported Media Type: send application/json")
+        raise RequestRefused(415, "HTTP 415 Unsupported Media Type: send application/json")
     try:
         value = json.loads(request.body)
         # Escaped lone surrogates are text that could not be encoded again.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         # The error's own text may quote the body, which may hold secrets.
-        raise Refused(400, "the body is not valid JSON") from None
+        raise RequestRefused(400, "the body is not valid JSON") from None
     return value
 
 
@@ -218,14 +220,16 @@ def _entries(body: Any) -> Entries:
     form = 'send {"offsets": [{"partition": {…}, "offset": {…} or null}, …]}'
     offsets = body.get("offsets") if isinstance(body, dict) else None
     if not isinstance(offsets, list) or not offsets:
-        raise Refused(400, f"partitions and their offsets are missing: {form}")
+        raise RequestRefused(400, f"partitions and their offsets are missing: {form}")
     if unknown := sorted(body.keys() - {"offsets"}):
-        raise Refused(400, f"unknown field {unknown[0][:40]!r}: {hinted(unknown[0], ('offsets',), form)}")
+        raise RequestRefused(
+            400, f"unknown field {unknown[0][:40]!r}: {hinted(unknown[0], ('offsets',), form)}"
+        )
     entries = []
     for number, entry in enumerate(offsets):
         if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
-            raise Refused(400, f"offsets[{number}].partition is not an object: {form}")
+            raise RequestRefused(400, f"offsets[{number}].partition is not an object: {form}")
         if "offset" not in entry or not isinstance(entry["offset"], dict | None):
-            raise Refused(400, f"offsets[{number}].offset is neither an object nor null: {form}")
+            raise RequestRefused(400, f"offsets[{number}].offset is neither an object nor null: {form}")
         entries.append((entry["partition"], entry["offset"]))
     return entries

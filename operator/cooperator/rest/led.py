@@ -10,7 +10,7 @@ from cooperator.leader.stock.fencing import overrides
 from cooperator.logs import Logs, LogUnavailable, fence_producers
 from cooperator.logs.connect_offsets import kafka_cluster_id
 from cooperator.model import ClusterConfig, SessionKey, TaskFencing
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.wire import RestartRecord
 
 
@@ -38,7 +38,7 @@ class LedGroup:
         try:
             return 409 if leader is None else leader.restart(record)
         except (TimeoutError, LogUnavailable) as error:
-            raise Refused(
+            raise RequestRefused(
                 503, f"the restart could not be written; try again: {error or 'no answer'}"
             ) from None
 
@@ -58,7 +58,7 @@ class LedGroup:
 
     def fence(self, connector: str) -> None:
         """Return when no producer of the connector's tasks can write any more (KIP-618), and at once without
-        exactly-once sources. Raises Refused 400 and 503."""
+        exactly-once sources. Raises RequestRefused 400 and 503."""
         leader, config = self._leader(), self.config()
         if leader is None or not leader.settings.exactly_once_source:
             return
@@ -69,10 +69,10 @@ class LedGroup:
             own = overrides({} if known is None else known.config)
             fence_producers(leader.settings.logs_config(), ids, own)
         except ValueError as error:
-            raise Refused(400, f"admin.override.*: {error}") from None
+            raise RequestRefused(400, f"admin.override.*: {error}") from None
         except LogUnavailable as error:
             message = f"producers of {connector} could not be fenced; try again: {error}"
-            raise Refused(503, message) from None
+            raise RequestRefused(503, message) from None
 
     def session_key(self) -> SessionKey | None:
         return self.config().session_key

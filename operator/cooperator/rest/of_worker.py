@@ -6,17 +6,17 @@ from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker
 from cooperator.leader.service import LeaderService
 from cooperator.logs.connect_offsets import ConnectOffsets
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.front import Front
 from cooperator.rest.led import LedGroup
-from cooperator.rest.parts import Access, Connectors
+from cooperator.rest.parts import Authorizer, Connectors
 from cooperator.rest.spark import SparkMembers, SparkOffsets
 from cooperator.rest.stock import StockMembers
 from cooperator.rest.stock_offsets import StockOffsets
 
 
 def front_of(
-    worker: Worker, leader: Callable[[], LeaderService | None], connectors: Connectors, access: Access
+    worker: Worker, leader: Callable[[], LeaderService | None], connectors: Connectors, access: Authorizer
 ) -> Front:
     """``leader`` returns the Worker's present one, or None while there is none."""
     name = (worker.metadata.namespace, worker.metadata.name)
@@ -28,7 +28,7 @@ def front_of(
     def kept() -> ConnectOffsets:
         current = leader()
         if current is None:
-            raise Refused(503, "the group has no leader at the moment: try again")
+            raise RequestRefused(503, "the group has no leader at the moment: try again")
         return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
 
     topic = topic_names(worker).offset

@@ -1,4 +1,4 @@
-"""The front's dependencies. All calls may block; each raises Refused with the code to answer."""
+"""The front's dependencies. All calls may block; each raises RequestRefused with the code to answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -28,24 +28,25 @@ class Connectors(Protocol):
         ...
 
     def create(self, connector: Connector) -> None:
-        """Raises Refused 409 if the name exists, and 400 if the Connector is not accepted."""
+        """Raises RequestRefused 409 if the name exists, and 400 if the Connector is not accepted."""
         ...
 
     def change(self, before: Connector, after: Connector) -> None:
-        """Raises Refused 403 if another manager owns a changed field, and 409 on a concurrent change."""
+        """Raises RequestRefused 403 if another manager owns a changed field, and 409 on a concurrent
+        change."""
         ...
 
     def delete(self, connector: Connector) -> None:
-        """Raises Refused 403 like ``change``."""
+        """Raises RequestRefused 403 like ``change``."""
         ...
 
 
-class Access(Protocol):
+class Authorizer(Protocol):
     """Authentication and authorization."""
 
     def permit(self, authorization: str, right: Right) -> None:
-        """Return if the bearer of the header ``authorization`` has ``right``. Raises Refused 401 for an
-        unknown caller, 403 without the right, and 503 if that cannot be determined."""
+        """Return if the bearer of the header ``authorization`` has ``right``. Raises RequestRefused 401 for
+        an unknown caller, 403 without the right, and 503 if that cannot be determined."""
         ...
 
 

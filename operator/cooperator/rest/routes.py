@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
 from cooperator.model.text import choice
-from cooperator.rest.answers import Refused, Right
+from cooperator.rest.answers import RequestRefused, Right
 
 PUBLIC: Final = Right("")
 """Requires no right."""
@@ -116,18 +116,18 @@ ROUTES: Final = tuple(_table())
 def find(method: str, path: str) -> tuple[Route, dict[str, str]]:
     """The route of a request and its decoded path parameters; ``path`` is still encoded.
 
-    A slash at the end is ignored, as in JAX-RS. Raises Refused 404 and 405.
+    A slash at the end is ignored, as in JAX-RS. Raises RequestRefused 404 and 405.
     """
     segments = [unquote(segment) for segment in path.strip("/").split("/")] if path.strip("/") else []
     matching = [(route, p) for route in ROUTES if (p := _parameters(route, segments)) is not None]
     if not matching:
-        raise Refused(404, "HTTP 404 Not Found")
+        raise RequestRefused(404, "HTTP 404 Not Found")
     wanted = "GET" if method == "HEAD" else method
     for route, parameters in matching:
         if route.method == wanted:
             return route, parameters
     allowed = ", ".join(sorted({route.method for route, _ in matching}))
-    raise Refused(405, "HTTP 405 Method Not Allowed", {"Allow": allowed})
+    raise RequestRefused(405, "HTTP 405 Method Not Allowed", {"Allow": allowed})
 
 
 def _parameters(route: Route, segments: list[str]) -> dict[str, str] | None:
@@ -143,7 +143,7 @@ def _parameters(route: Route, segments: list[str]) -> dict[str, str] | None:
 
 
 def query_of(route: Route, text: str) -> dict[str, Any]:
-    """The route's parameters in a query; others are ignored. Raises Refused 400 for wrong types."""
+    """The route's parameters in a query; others are ignored. Raises RequestRefused 400 for wrong types."""
     sent = parse_qsl(text, keep_blank_values=True)
     found: dict[str, Any] = {}
     for name, (kind, default) in route.query.items():
@@ -161,5 +161,5 @@ def query_of(route: Route, text: str) -> dict[str, Any]:
 
 def _boolean(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise Refused(400, f"{name} is {value[:40]!r}: {choice(value, ('true', 'false'))}")
+        raise RequestRefused(400, f"{name} is {value[:40]!r}: {choice(value, ('true', 'false'))}")
     return value.lower() == "true"

@@ -9,7 +9,7 @@ from cooperator.connectors import find, known_classes, validate
 from cooperator.connectors.options import OptionError, Options, option_names
 from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.model import SessionKey
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.calls import ask
 from cooperator.rest.parts import Entries
 from cooperator.wire import sign
@@ -87,10 +87,10 @@ class SparkMembers:
         return {}
 
     def logger(self, name: str) -> dict[str, Any]:
-        raise Refused(404, _NO_LOGGERS)
+        raise RequestRefused(404, _NO_LOGGERS)
 
     def set_level(self, name: str, level: str, scope: str) -> list[str] | None:
-        raise Refused(404, _NO_LOGGERS)
+        raise RequestRefused(404, _NO_LOGGERS)
 
 
 class SparkOffsets:
@@ -118,12 +118,12 @@ class SparkOffsets:
     def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
         key = self._key()
         if key is None:
-            raise Refused(503, "the group has no session key yet: try again")
-        refused = Refused(503, "the group has no members at the moment: try again")
+            raise RequestRefused(503, "the group has no session key yet: try again")
+        refused = RequestRefused(503, "the group has no members at the moment: try again")
         for url in self._urls():
             try:
                 nonce = ask([url], "GET", "/offsets/nonce")["nonce"]
-            except Refused as error:
+            except RequestRefused as error:
                 refused = error
                 continue
             asked = {"connector": name, "do": do, "offsets": list(offsets), "nonce": nonce}
@@ -136,7 +136,7 @@ def _options(name: str) -> type[Options]:
     try:
         return find(name).options
     except OptionError as error:
-        raise Refused(404, str(error)) from None
+        raise RequestRefused(404, str(error)) from None
 
 
 _TYPES: Final = ((bool, "BOOLEAN"), (int, "LONG"), (float, "DOUBLE"))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.calls import ask
 
 _TYPES_S: Final = 60.0
@@ -49,7 +49,7 @@ class StockMembers:
         if self._clock_s() >= self._types_until:
             try:
                 plugins = self.plugins(connectors_only=True)
-            except Refused:
+            except RequestRefused:
                 # A list of many connectors must not wait for each of them.
                 self._types_until = self._clock_s() + _SOON_S
                 return self._types.get(class_name, "unknown")
@@ -83,7 +83,7 @@ class StockMembers:
         path = f"/admin/loggers/{quote(name, safe='')}"
         urls = self._urls()
         if not urls:
-            raise Refused(503, "the group has no members at the moment: try again")
+            raise RequestRefused(503, "the group has no members at the moment: try again")
         changed = [ask([url], "PUT", path, body) for url in urls]
         return None if scope == "cluster" else changed[0]
 

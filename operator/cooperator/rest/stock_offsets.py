@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import ConnectOffsets, GroupInUse
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 from cooperator.rest.parts import Entries, Members
 
 _TOPIC: Final = "kafka_topic"
@@ -16,7 +16,7 @@ _OFFSET: Final = "kafka_offset"
 
 class StockOffsets:
     """``topic`` has the Worker's offsets. ``fence`` ends remaining producers of a connector's tasks (KIP-618)
-    and does nothing without exactly-once sources; it raises Refused."""
+    and does nothing without exactly-once sources; it raises RequestRefused."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class StockOffsets:
         class_name = config.get("connector.class", "")
         kind = self._members.type_of(class_name)
         if kind == "unknown":
-            raise Refused(
+            raise RequestRefused(
                 503,
                 f"it is unknown whether {name} is a source or a sink until a member with the plug-in "
                 f"{class_name} is up: try again then",
@@ -89,9 +89,9 @@ def _to_sink(
     form = f'write {{"{_TOPIC}": …, "{_PARTITION}": …}} and {{"{_OFFSET}": …}}'
     topic = partition.get(_TOPIC)
     if set(partition) != {_TOPIC, _PARTITION} or not isinstance(topic, str) or not topic:
-        raise Refused(400, f"unknown keys {sorted(partition)} of a sink's partition: {form}")
+        raise RequestRefused(400, f"unknown keys {sorted(partition)} of a sink's partition: {form}")
     if offset is not None and set(offset) != {_OFFSET}:
-        raise Refused(400, f"unknown keys {sorted(offset)} of a sink's offset: {form}")
+        raise RequestRefused(400, f"unknown keys {sorted(offset)} of a sink's offset: {form}")
     number = _number(partition[_PARTITION], form, 2**31)
     return (topic, number), None if offset is None else _number(offset[_OFFSET], form, 2**63)
 
@@ -101,7 +101,7 @@ def _number(value: Any, form: str, limit: int) -> int:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-        raise Refused(400, f"a partition or an offset of a sink is not a number of at least 0: {form}")
+        raise RequestRefused(400, f"a partition or an offset of a sink is not a number of at least 0: {form}")
     return value
 
 
@@ -117,8 +117,8 @@ def _refusing(name: str) -> Iterator[None]:
     try:
         yield
     except GroupInUse as error:
-        raise Refused(
+        raise RequestRefused(
             409, f"tasks of {name} are still in consumer group {error}: try again in a moment"
         ) from None
     except LogUnavailable as error:
-        raise Refused(503, str(error)) from None
+        raise RequestRefused(503, str(error)) from None

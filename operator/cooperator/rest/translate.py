@@ -7,7 +7,7 @@ from cooperator.crd import API_VERSION, Connector, ResourceError, from_object, t
 from cooperator.crd.connector import RESERVED_SETTINGS, State
 from cooperator.crd.connector_names import resource_name
 from cooperator.model import INSTANCE, ClusterConfig, TaskState, without_reserved
-from cooperator.rest.answers import Refused
+from cooperator.rest.answers import RequestRefused
 
 STATES: Final = {"RUNNING": State.RUNNING, "PAUSED": State.PAUSED, "STOPPED": State.STOPPED}
 """The values of ``initial_state`` (KIP-980)."""
@@ -26,7 +26,9 @@ def settings(value: Any, what: str, nulls: bool = False) -> dict[str, str | None
     ``nulls`` keeps null settings; otherwise they count as absent.
     """
     if not isinstance(value, dict):
-        raise Refused(400, f"{what} is not a JSON object: send the connector's settings as names and strings")
+        raise RequestRefused(
+            400, f"{what} is not a JSON object: send the connector's settings as names and strings"
+        )
     found: dict[str, str | None] = {}
     for name, setting in value.items():
         if setting is None and nulls:
@@ -36,7 +38,7 @@ def settings(value: Any, what: str, nulls: bool = False) -> dict[str, str | None
         elif isinstance(setting, int | float | str):
             found[name] = str(setting)
         elif setting is not None:
-            raise Refused(
+            raise RequestRefused(
                 400, f"{what}: {name} is a list or an object, but must be a string: put it in quotes"
             )
     return found
@@ -56,7 +58,7 @@ def flat(connector: Connector) -> dict[str, str]:
 def created(
     name: str, namespace: str, worker: str, config: Mapping[str, str], state: State = State.RUNNING
 ) -> Connector:
-    """The Connector for a configuration. Raises Refused 400 if the configuration is invalid."""
+    """The Connector for a configuration. Raises RequestRefused 400 if the configuration is invalid."""
     metadata = {"name": resource_name(worker, name), "namespace": namespace}
     called = {} if metadata["name"] == name else {"connectorName": name}
     spec = {"workerRef": {"name": worker}, "state": state.value, **called, **_spec(name, config)}
@@ -77,15 +79,15 @@ def in_state(connector: Connector, state: State) -> Connector:
 def _spec(name: str, config: Mapping[str, str]) -> dict[str, Any]:
     said = config.get("name", name)
     if said != name:
-        raise Refused(
+        raise RequestRefused(
             400, f"the configuration's name is {said!r}, but the connector's is {name!r}: use the same name"
         )
     class_ = config.get("connector.class", "")
     if not class_:
-        raise Refused(400, "the configuration has no connector.class: add the class of the connector")
+        raise RequestRefused(400, "the configuration has no connector.class: add the class of the connector")
     text = config.get("tasks.max", "1")
     if not (text.strip().isascii() and text.strip().isdigit()) or len(text.strip()) > 9:
-        raise Refused(400, f"tasks.max is {text[:40]!r}: use a number of at least 1")
+        raise RequestRefused(400, f"tasks.max is {text[:40]!r}: use a number of at least 1")
     rest = {key: value for key, value in config.items() if key not in RESERVED_SETTINGS}
     return {"class": class_, "tasksMax": int(text), "config": rest}
 
@@ -94,7 +96,7 @@ def _read(manifest: Mapping[str, Any]) -> Connector:
     try:
         found = from_object({"apiVersion": API_VERSION, "kind": "Connector", **manifest})
     except ResourceError as error:
-        raise Refused(400, "; ".join(problem.message for problem in error.problems)) from None
+        raise RequestRefused(400, "; ".join(problem.message for problem in error.problems)) from None
     assert isinstance(found, Connector)
     return found
 

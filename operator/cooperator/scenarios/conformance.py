@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cooperator.model import TaskId
-from cooperator.planner.problem import Assignor, Placement, Problem
+from cooperator.planner.problem import Assignor, Placement, PlacementProblem
 
 
 class AssignorNotConformant(AssertionError):
@@ -31,7 +31,7 @@ def check(assignor: Assignor, problems: int = 300, balanced_within: int | None =
             raise AssignorNotConformant(f"problem {seed}: {failure}") from None
 
 
-def generate(seed: int) -> Problem:
+def generate(seed: int) -> PlacementProblem:
     """Generate a problem of up to 7 receivers and 8 connectors, unbalanced or not; some items are free, some
     owed."""
     rng = random.Random(seed)
@@ -53,7 +53,7 @@ def generate(seed: int) -> Problem:
                 owed.setdefault(member, []).append(item)
             else:
                 kept[member].add(item)
-    return Problem(
+    return PlacementProblem(
         kept={member: frozenset(items) for member, items in kept.items()},
         pool=sorted(pool),
         sizes=sizes,
@@ -62,7 +62,7 @@ def generate(seed: int) -> Problem:
     )
 
 
-def apply(problem: Problem, placement: Placement) -> dict[str, set[TaskId]]:
+def apply(problem: PlacementProblem, placement: Placement) -> dict[str, set[TaskId]]:
     """Return what each receiver runs once the placement is carried out."""
     final = {identity: set(kept) for identity, kept in problem.kept.items()}
     for identity, items in problem.owed.items():
@@ -74,7 +74,7 @@ def apply(problem: Problem, placement: Placement) -> dict[str, set[TaskId]]:
     return final
 
 
-def _check(assignor: Assignor, problem: Problem, balanced_within: int | None) -> None:
+def _check(assignor: Assignor, problem: PlacementProblem, balanced_within: int | None) -> None:
     placement = assignor.assign(problem)
     for complaint in _complaints(problem, placement):
         raise AssignorNotConformant(complaint)
@@ -97,7 +97,7 @@ def _check(assignor: Assignor, problem: Problem, balanced_within: int | None) ->
         raise AssignorNotConformant(f"without balance: {complaint}")
 
 
-def _complaints(problem: Problem, placement: Placement) -> Iterator[str]:
+def _complaints(problem: PlacementProblem, placement: Placement) -> Iterator[str]:
     for identity, items in placement.released.items():
         if identity not in problem.kept or not set(items) <= problem.kept[identity]:
             yield f"{identity} releases an item that it does not keep"

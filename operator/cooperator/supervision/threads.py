@@ -30,7 +30,7 @@ class Death:
         return f"the thread {self.thread!r} has died: {self.error}"
 
 
-class Supervisor:
+class ThreadSupervisor:
     """Starts threads and learns of their deaths; thread-safe. ``on_death`` is called in the dying thread."""
 
     def __init__(self) -> None:
@@ -59,17 +59,17 @@ class Supervisor:
         return threading.Thread(target=run, name=name, daemon=True)
 
 
-of_process: Final = Supervisor()
+of_process: Final = ThreadSupervisor()
 """The supervisor of this process."""
 
 
 def supervised(target: Callable[..., object], name: str, *arguments: Any) -> threading.Thread:
-    """``Supervisor.thread`` of the process's own supervisor."""
+    """``ThreadSupervisor.thread`` of the process's own supervisor."""
     return of_process.thread(target, name, *arguments)
 
 
 def deaths() -> tuple[Death, ...]:
-    """``Supervisor.deaths`` of the process's own supervisor."""
+    """``ThreadSupervisor.deaths`` of the process's own supervisor."""
     return of_process.deaths
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from cooperator.model import HoldReason, Memory, TaskId, TaskState, TaskStatus
 
 
-class Kind(StrEnum):
+class StretchKind(StrEnum):
     RUNNING = "running"
     PAUSED = "paused"
     FAILED = "failed"
@@ -20,18 +20,18 @@ class Stretch:
     """An interval of a task. ``member`` runs the task, or it is held for it. Times are ms since the epoch."""
 
     task: TaskId
-    kind: Kind
+    kind: StretchKind
     member: str
     since_ms: int
     until_ms: int
 
 
 _KINDS: Final = {
-    TaskState.RUNNING: Kind.RUNNING,
-    TaskState.PAUSED: Kind.PAUSED,
-    TaskState.FAILED: Kind.FAILED,
+    TaskState.RUNNING: StretchKind.RUNNING,
+    TaskState.PAUSED: StretchKind.PAUSED,
+    TaskState.FAILED: StretchKind.FAILED,
     # Tasks still run while they are being stopped.
-    TaskState.STOPPING: Kind.RUNNING,
+    TaskState.STOPPING: StretchKind.RUNNING,
 }
 
 
@@ -45,15 +45,15 @@ def stretches(
     report, its member came back with the task, which had been running all the time; the same applies to tasks
     of members that were evicted only for a moment.
     """
-    changes: dict[TaskId, list[tuple[int, Kind | None, str]]] = {}
+    changes: dict[TaskId, list[tuple[int, StretchKind | None, str]]] = {}
     for status in statuses:
         changes.setdefault(status.task, []).append((status.at_ms, _kind(status), status.worker))
     for task, hold in _holds(tuple(memories)).items():
         known = changes.setdefault(task, [])
         for identity, since_ms, until_ms, lasts in hold:
-            words = [at_ms for at_ms, kind, _ in known if kind is not Kind.HELD and at_ms > since_ms]
+            words = [at_ms for at_ms, kind, _ in known if kind is not StretchKind.HELD and at_ms > since_ms]
             if words or lasts:
-                known.append((since_ms, Kind.HELD, identity))
+                known.append((since_ms, StretchKind.HELD, identity))
                 if not words or min(words) > until_ms:
                     known.append((until_ms, None, identity))
     found = [stretch for task in sorted(changes) for stretch in _of(task, changes[task], to_ms)]
@@ -72,15 +72,15 @@ def _holds(memories: tuple[Memory, ...]) -> dict[TaskId, set[tuple[str, int, int
     return {task: {(*key, *value) for key, value in holds.items()} for task, holds in found.items()}
 
 
-def _kind(status: TaskStatus) -> Kind | None:
+def _kind(status: TaskStatus) -> StretchKind | None:
     if status.state is TaskState.RESTARTING:
         # A status with a trace means that the task has failed, and waits for its next attempt.
-        return Kind.FAILED if status.trace else None
+        return StretchKind.FAILED if status.trace else None
     return _KINDS.get(status.state)
 
 
-def _of(task: TaskId, changes: list[tuple[int, Kind | None, str]], to_ms: int) -> Iterator[Stretch]:
-    current: tuple[Kind, str, int] | None = None
+def _of(task: TaskId, changes: list[tuple[int, StretchKind | None, str]], to_ms: int) -> Iterator[Stretch]:
+    current: tuple[StretchKind, str, int] | None = None
     for at_ms, kind, member in sorted(changes, key=lambda change: change[0]):
         if current is not None and current[:2] == (kind, member):
             continue

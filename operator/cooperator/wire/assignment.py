@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import primitives
 from cooperator.wire.items import ItemsWriter, KnownItems, read_items
-from cooperator.wire.primitives import Reader
+from cooperator.wire.primitives import ByteReader
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
 
@@ -106,7 +106,7 @@ def decode_assignment(data: bytes, known: KnownItems | None = None) -> ExtendedA
     From v1 on missing trailing fields have defaults, as in Java. ``known``: reads the assigned items, for a
     caller that decodes nearly the same items repeatedly.
     """
-    reader = Reader(data)
+    reader = ByteReader(data)
     version = check_version(reader.int16("assignment.version"), "assignment.version")
     error = reader.int16("assignment.error")
     leader = reader.string("assignment.leader")
@@ -140,7 +140,7 @@ def _write_agent_assignment(assignment: AgentAssignment) -> bytes:
     return write_trailer(_MAGIC, _TRAILER_VERSION, payload)
 
 
-def _read_agent_assignment(reader: Reader) -> AgentAssignment | None:
+def _read_agent_assignment(reader: ByteReader) -> AgentAssignment | None:
     payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
     if payload is None:
         return None

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 from cooperator.model import INSTANCE, TaskId
 from cooperator.model.java import hash_set_order
 from cooperator.wire import primitives
-from cooperator.wire.primitives import DecodeError, Reader
+from cooperator.wire.primitives import ByteReader, DecodeError
 
 _LEAST_ENTRY_BYTES: Final = 6  # An empty name, an empty task list.
 _NOTHING: Final = b"\0\0\0\0"
@@ -30,7 +30,7 @@ _InOrder = Callable[[Sequence[str]], Iterable[str]]
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
 
 
-def read_items(reader: Reader, field: str, *, nullable: bool = True) -> tuple[TaskId, ...]:
+def read_items(reader: ByteReader, field: str, *, nullable: bool = True) -> tuple[TaskId, ...]:
     """The items in the order of the bytes; a null array, where allowed, is empty."""
     count = reader.count(field, _LEAST_ENTRY_BYTES)
     if count is None:
@@ -69,7 +69,7 @@ def _read_fast(data: bytes, position: int, count: int) -> tuple[tuple[TaskId, ..
     return tuple(items), position
 
 
-def _read_with_care(reader: Reader, count: int, field: str) -> tuple[TaskId, ...]:
+def _read_with_care(reader: ByteReader, count: int, field: str) -> tuple[TaskId, ...]:
     """Read entry by entry, so that an error names what is wrong."""
     items: list[TaskId] = []
     for _ in range(count):
@@ -117,13 +117,13 @@ class KnownItems:
         This is how an owner writes that keeps its items in order of arrival.
         """
         if self._own_order is None:
-            self._own_order = read_items(Reader(self._bytes), "items")
+            self._own_order = read_items(ByteReader(self._bytes), "items")
         items = tuple(filterfalse(gone.__contains__, self._own_order))
         if new != _NOTHING:
-            items = tuple(dict.fromkeys((*items, *read_items(Reader(new), "items"))))
+            items = tuple(dict.fromkeys((*items, *read_items(ByteReader(new), "items"))))
         self._expected = _Expected(items, write_items_hashed(items, "items"), items)
 
-    def read(self, reader: Reader, field: str) -> tuple[TaskId, ...]:
+    def read(self, reader: ByteReader, field: str) -> tuple[TaskId, ...]:
         """As ``read_items``. An encoded array ends where its counts say, so equal bytes are all of it."""
         if self._bytes and reader.skip(self._bytes):
             return self._items

@@ -16,7 +16,7 @@ from cooperator.model import Memory, Policy
 from cooperator.wire import primitives
 from cooperator.wire.fields import Fields
 from cooperator.wire.plain import from_plain, to_plain
-from cooperator.wire.primitives import DecodeError, EncodeError, Reader
+from cooperator.wire.primitives import ByteReader, DecodeError, EncodeError
 from cooperator.wire.records import Record, Unknown, dump_json, parse_json
 from cooperator.wire.taskset import TaskSetReader, TaskSetWriter
 
@@ -87,7 +87,7 @@ def _compress(encoded: bytes, key: str) -> bytes:
 def _decompress(value: bytes, key: str) -> bytes:
     if not value.startswith(_COMPRESSED):
         return value
-    reader = Reader(value)
+    reader = ByteReader(value)
     reader.raw(1, key)
     length = reader.int32(key)
     stream = reader.raw(reader.remaining, key)

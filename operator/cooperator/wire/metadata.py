@@ -11,7 +11,7 @@ from cooperator.model import Epoch, Member, TaskId, Warmth
 from cooperator.wire import primitives
 from cooperator.wire.assignment import ExtendedAssignment, decode_assignment, encode_assignment
 from cooperator.wire.items import KnownItems, read_items, write_items
-from cooperator.wire.primitives import DecodeError, EncodeError, Reader
+from cooperator.wire.primitives import ByteReader, DecodeError, EncodeError
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
 
@@ -105,7 +105,7 @@ def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
     An item that the allocation lists twice counts once. ``known``: reads the allocation's items, for a caller
     that decodes one member's metadata every round.
     """
-    reader = Reader(data)
+    reader = ByteReader(data)
     version = check_version(reader.int16("metadata.version"), "metadata.version")
     url = reader.string("metadata.url")
     config_offset = reader.int64("metadata.config_offset")
@@ -141,7 +141,7 @@ def _write_report(report: AgentReport) -> bytes:
     return write_trailer(_MAGIC, _TRAILER_VERSION, b"".join(parts))
 
 
-def _read_report(reader: Reader) -> AgentReport | None:
+def _read_report(reader: ByteReader) -> AgentReport | None:
     payload = read_trailer(reader, _MAGIC, _TRAILER_VERSION)
     if payload is None:
         return None
@@ -167,7 +167,7 @@ def _read_report(reader: Reader) -> AgentReport | None:
     )
 
 
-def _read_warmth(payload: Reader) -> Warmth:
+def _read_warmth(payload: ByteReader) -> Warmth:
     # The planner revokes nothing for a stalled member, and does not wait for it.
     return _WARMTHS.get(payload.int8("agent.warmth"), Warmth.STALLED)
 

@@ -30,7 +30,7 @@ class EncodeError(ValueError):
     """The value does not fit this format. The message names the field, the value and the limit."""
 
 
-class Reader:
+class ByteReader:
     """Reads primitives from ``data`` in order; every failure is a DecodeError that names the field."""
 
     __slots__ = ("_data", "_position")

@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from cooperator.wire import primitives
-from cooperator.wire.primitives import DecodeError, Reader
+from cooperator.wire.primitives import ByteReader, DecodeError
 
 _HEADER: Final = struct.Struct(">hi")
 
@@ -19,7 +19,7 @@ def write_trailer(magic: bytes, version: int, payload: bytes) -> bytes:
     return magic + header + payload
 
 
-def read_trailer(reader: Reader, magic: bytes, version: int) -> Reader | None:
+def read_trailer(reader: ByteReader, magic: bytes, version: int) -> ByteReader | None:
     """The payload of a trailer of this magic and version; None if there is none that we can read.
 
     Foreign bytes are ignored; a truncated trailer of ours is a DecodeError.
@@ -31,4 +31,4 @@ def read_trailer(reader: Reader, magic: bytes, version: int) -> Reader | None:
         return None
     if length < 0:
         raise DecodeError(f"trailer.length: negative length {length}")
-    return Reader(reader.raw(length, "trailer"))
+    return ByteReader(reader.raw(length, "trailer"))

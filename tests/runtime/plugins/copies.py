@@ -33,7 +33,7 @@ from cooperator.connectors.plugin import (
     option,
     refuse,
 )
-from cooperator.connectors.polled import Batch, BatchLog, PolledUnit, Source
+from cooperator.connectors.polled import Batch, BatchLog, PolledSource, PolledUnit
 
 _BATCH = 5
 
@@ -64,7 +64,7 @@ class Positions(SourceOffsets[CopiesOptions]):
         raise OffsetsError("positions of folders stay")
 
 
-class Folder(Source):
+class Folder(PolledSource):
     def __init__(self, options: CopiesOptions, context: UnitContext) -> None:
         self.source = Path(options.path) / context.unit
         self.target = Path(options.target) / context.unit

@@ -47,10 +47,10 @@ TaskArgument = Annotated[
 ]
 
 
-class Output(StrEnum):
+class OutputFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     YAML = "yaml"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o")]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o")]

@@ -15,7 +15,7 @@ from cooperator.cli.kubectl.seen import Body, Seen, name_in_kafka, see, status_o
 from cooperator.cli.plan_source import with_conditions
 from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.crd.conditions import SUMMARIES
-from cooperator.local.get import Output
+from cooperator.local.get import TableOrJson
 from cooperator.scenarios.snapshot import LedBy, Snapshot
 
 _UNSEEN = (
@@ -36,7 +36,7 @@ def plan(
     delete: what_if.DeleteOption = None,
     policy: what_if.PolicyOption = None,
     max_delay_ms: what_if.MaxDelayOption = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: Annotated[TableOrJson, typer.Option("--output", "-o")] = TableOrJson.TABLE,
     here: Annotated[
         bool, typer.Option("--here", help="Do not fall back to the operator's pod if Kafka is out of reach.")
     ] = False,

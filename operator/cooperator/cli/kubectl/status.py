@@ -14,7 +14,7 @@ from cooperator.cli.kubectl.options import (
     ContextOption,
     KubeconfigOption,
     NamespaceOption,
-    Output,
+    OutputFormat,
     OutputOption,
     SomeWorkerArgument,
 )
@@ -27,7 +27,7 @@ def status(
     worker: SomeWorkerArgument = None,
     namespace: NamespaceOption = None,
     everywhere: AllNamespacesOption = False,
-    output: OutputOption = Output.TEXT,
+    output: OutputOption = OutputFormat.TEXT,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
@@ -38,15 +38,15 @@ def status(
     with errors_said():
         place = connect(namespace, context, kubeconfig)
         seen = see(place, worker, everywhere and worker is None)
-        if output is Output.TEXT:
+        if output is OutputFormat.TEXT:
             typer.echo(status_text(seen, time.time_ns() // 1_000_000))
         else:
             typer.echo(dumped(seen.workers[0] if worker else _list(seen.workers), output), nl=False)
 
 
-def dumped(value: Any, output: Output) -> str:
+def dumped(value: Any, output: OutputFormat) -> str:
     """The value as text, with a final newline."""
-    if output is Output.JSON:
+    if output is OutputFormat.JSON:
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
     return text

@@ -14,7 +14,7 @@ from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.trace import error_of
 from cooperator.terminal.tables import age, short, until
-from cooperator.terminal.timeline import Kind, stretches
+from cooperator.terminal.timeline import StretchKind, stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +125,12 @@ def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[StoryEv
             continue
         lasted = age(each.since_ms, each.until_ms)
         match each.kind:
-            case Kind.HELD:
+            case StretchKind.HELD:
                 why = causes.get((each.member, each.since_ms), "")
                 what = f"{task} waits for {each.member}" + (f": {why}" if why else "")
                 yield StoryEvent(each.since_ms, PLAN, what, about | {each.member})
                 continue
-            case Kind.FAILED:
+            case StretchKind.FAILED:
                 status = traces.get((each.member, each.since_ms))
                 trace = short(error_of(status.trace)) if status is not None else ""
                 yield StoryEvent(
@@ -139,7 +139,7 @@ def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[StoryEv
                 continue
         status = traces.get((each.member, each.since_ms))
         under = f" under {status.epoch}" if status is not None and status.epoch is not None else ""
-        does = "is paused" if each.kind is Kind.PAUSED else "runs"
+        does = "is paused" if each.kind is StretchKind.PAUSED else "runs"
         yield StoryEvent(each.since_ms, each.member, f"{task} {does}{under}", about)
         if each.until_ms < now_ms:
             yield StoryEvent(each.until_ms, each.member, f"{task} no longer {does}, after {lasted}", about)

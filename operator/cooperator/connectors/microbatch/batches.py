@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from cooperator.connectors.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 
 class Stand(NamedTuple):
@@ -23,7 +23,7 @@ class PositionRecord(NamedTuple):
     partition: int = -1
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     """The consequence of a failure of a slot."""
 
     FENCED = "fenced"
@@ -41,7 +41,7 @@ class SlotFailure:
     """``error`` is a text with the exception and its causes."""
 
     slot: int
-    kind: Kind
+    kind: FailureKind
     error: str
 
 
@@ -64,7 +64,7 @@ class BatchFailed(Exception):
 class OpenFailed(Exception):
     """The producers of a task could not be initialised."""
 
-    def __init__(self, kind: Kind, text: str) -> None:
+    def __init__(self, kind: FailureKind, text: str) -> None:
         super().__init__(text)
         self.kind = kind
 
@@ -110,7 +110,10 @@ class Batches(Protocol):
         """Initialises the producers of all slots. Raises ``OpenFailed``."""
 
     def run(
-        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
         """Writes the rows of the ranges, and the records of their partitions; a slot is a transaction."""
 

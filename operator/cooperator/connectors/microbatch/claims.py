@@ -89,7 +89,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class TransactionalIds:
     """The transactional ids that an attempt may use: ``PREFIX/0`` to ``PREFIX/COUNT-1``."""
 
     prefix: str
@@ -102,8 +102,10 @@ class Slots:
             raise ValueError(f"slots = {self.count} is not a number of slots; use 1 to {MAX_SLOTS}")
 
     @classmethod
-    def of_units(cls, group_id: str, connector: str, units: Collection[str], count: int) -> "Slots":
-        """Returns the slots of an attempt at these units, in any order.
+    def of_units(
+        cls, group_id: str, connector: str, units: Collection[str], count: int
+    ) -> "TransactionalIds":
+        """Returns the transactional ids of an attempt at these units, in any order.
 
         Attempts with other units have other ids. Two attempts share ids only if they share units, and then
         the newer one's claims end the older one. A task's number would not do: after a regrouping two
@@ -205,12 +207,12 @@ def decode_claim(raw: RawKey) -> Claim:
         raise _unreadable(key, "claim", raw.claim, str(error)) from None
 
 
-def decode_slots(key: bytes, value: bytes) -> Slots:
+def decode_slots(key: bytes, value: bytes) -> TransactionalIds:
     """Returns the slots of a claim's record. Raises UnreadableRecord."""
     fields = _load(key, value)
     prefix, count = _text(key, fields, "prefix"), _integer(key, fields, "slots")
     try:
-        return Slots(prefix, count)
+        return TransactionalIds(prefix, count)
     except ValueError as error:
         raise _unreadable(key, "value", value, str(error)) from None
 

@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.exactly_once import Record
-from cooperator.connectors.microbatch.batches import Kind, Outcome, PositionRecord, SlotFailure
-from cooperator.connectors.microbatch.ranges import Partition, Range
+from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import (
-    Source,
+    BatchSource,
+    BatchTarget,
     SparkBatches,
-    Target,
     batch_of,
     read,
     run_batch,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-Convert = Callable[[Partition, "pa.Table"], Sequence[Record]]
+Convert = Callable[[Partition, "pa.Table"], Sequence[OutputRecord]]
 """Returns the records to write, each with its topic, of the records that were read of a partition, in order.
 
 An exception ends the attempt.
@@ -37,9 +37,9 @@ class CollectedBatches(SparkBatches):
     def __init__(
         self,
         spark: "SparkSession",
-        source: Source,
+        source: BatchSource,
         plan: "Callable[[DataFrame], DataFrame]",
-        target: Target,
+        target: BatchTarget,
         convert: Convert,
     ) -> None:
         """``plan`` is a query on the records that must be possible; it does not run."""
@@ -48,7 +48,10 @@ class CollectedBatches(SparkBatches):
         self._encoded = target.encode()
 
     def run(
-        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
         self._name_jobs()
         ranges = [each for slot in slots for each in slot]
@@ -56,7 +59,7 @@ class CollectedBatches(SparkBatches):
         if isinstance(raw, SlotFailure):
             return Outcome(0, [raw])
         counts: dict[Partition, int] = {}
-        rows: list[Record] = []
+        rows: list[OutputRecord] = []
         for each in ranges:
             part = _of_partition(raw, each.partition)
             counts[each.partition] = part.num_rows
@@ -70,7 +73,7 @@ class CollectedBatches(SparkBatches):
             plan.free()
         return Outcome(outcome.rows, outcome.failures, counts)
 
-    def _read(self, slots: Sequence[Sequence[Range]]) -> "pa.Table | SlotFailure":
+    def _read(self, slots: Sequence[Sequence[OffsetRange]]) -> "pa.Table | SlotFailure":
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -82,7 +85,7 @@ class CollectedBatches(SparkBatches):
             if java is None:
                 raise
             told = json.loads(self._java.failure(java))
-            return SlotFailure(0, Kind(told["kind"]), told["error"])
+            return SlotFailure(0, FailureKind(told["kind"]), told["error"])
 
 
 def _of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
@@ -92,7 +95,7 @@ def _of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
     return raw.filter(pc.and_(topics, numbers)).sort_by("offset")
 
 
-def _table(rows: Sequence[Record]) -> "pa.Table":
+def _table(rows: Sequence[OutputRecord]) -> "pa.Table":
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -13,13 +13,18 @@ from cooperator.connectors.base import Cancelled, UnitProgress
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch import members, notes
 from cooperator.connectors.microbatch.batches import Owned
-from cooperator.connectors.microbatch.claims import Claim, Slots, UnitKey
+from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, UnitKey
 from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
-from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, SparkBatches, Target, session_of_task
+from cooperator.connectors.microbatch.spark_batches import (
+    LEAST_SLOTS,
+    BatchTarget,
+    SparkBatches,
+    session_of_task,
+)
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.options import OptionError, Problem
@@ -66,7 +71,7 @@ class Opening:
     spark: "SparkSession"
     positions: KafkaPositions
     patience: Patience
-    target: Target
+    target: BatchTarget
 
 
 BatchesOf = Callable[[Opening], SparkBatches]
@@ -80,8 +85,8 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
     patience = positions.patience(stopped, context.say)
     units = {Partition.of_unit(unit): unit for unit in context.units}
     connector = context.task.connector
-    slots = Slots.of_units(context.group_id, connector, context.units, slots_for(len(units)))
-    target = Target(slots, positions.topic, settings.producer)
+    slots = TransactionalIds.of_units(context.group_id, connector, context.units, slots_for(len(units)))
+    target = BatchTarget(slots, positions.topic, settings.producer)
     batches = batches_of(Opening(session_of_task(member), positions, patience, target))
     keys = tuple(UnitKey(connector, unit) for unit in context.units)
     watcher = members.watcher_of(member, settings.java)

@@ -15,7 +15,7 @@ from cooperator.connectors.base import Cancelled
 from cooperator.connectors.microbatch.batches import (
     Batches,
     BatchFailed,
-    Kind,
+    FailureKind,
     OpenFailed,
     Outcome,
     Owned,
@@ -27,8 +27,8 @@ from cooperator.connectors.microbatch.ranges import (
     EndBehind,
     Grouping,
     Limits,
+    OffsetRange,
     Partition,
-    Range,
     TopicRecreated,
     by_turn,
     group,
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
-_LASTING = (Kind.DATA_LOSS, Kind.FAILED)
+_LASTING = (FailureKind.DATA_LOSS, FailureKind.FAILED)
 _HALVINGS = 20
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
@@ -59,7 +59,7 @@ class UnitCounts:
 
 
 @dataclass(slots=True)
-class Counts:
+class LoopCounts:
     """Progress of a loop, for reports. Any thread may read it."""
 
     batches: int = 0
@@ -92,7 +92,7 @@ class TaskLoop:
     earliest: FirstOffsets | None = None
     fail_on_data_loss: bool = True
     started: Callable[[Owned], None] = lambda owned: None
-    counts: Counts = field(default_factory=Counts)
+    counts: LoopCounts = field(default_factory=LoopCounts)
     stopped: threading.Event = field(default_factory=threading.Event)
     _homes: dict[Partition, int] = field(default_factory=dict)
     _failed: int = 0
@@ -150,7 +150,7 @@ class TaskLoop:
         if missing:
             # Otherwise "latest" would be another offset after each restart before the first record.
             first = self.first_offsets(missing)
-            start = tuple(Range(unit, first[unit], first[unit]) for unit in missing)
+            start = tuple(OffsetRange(unit, first[unit], first[unit]) for unit in missing)
             if not self._batch(owned, start, positions, ids):
                 return
         while ends := self.ends.wait(positions):
@@ -172,7 +172,7 @@ class TaskLoop:
         ids: Mapping[Partition, str],
         ends: Mapping[Partition, int],
         now: Mapping[str, str],
-    ) -> tuple[Range, ...]:
+    ) -> tuple[OffsetRange, ...]:
         """Returns where units go on that cannot go on where they were; their ranges are empty.
 
         Topics that were created again are read from their beginning, others that have lost their last records
@@ -192,12 +192,12 @@ class TaskLoop:
         log.warning("%s: records were lost, and are not waited for (fail.on.data.loss is false)", names)
         first = (self.earliest or self.first_offsets)(again) if again else {}
         at = {**first, **{unit: ends[unit] for unit in behind}}
-        return tuple(Range(unit, at[unit], at[unit]) for unit in sorted(at))
+        return tuple(OffsetRange(unit, at[unit], at[unit]) for unit in sorted(at))
 
     def _batch(
         self,
         owned: Owned,
-        ranges: Sequence[Range],
+        ranges: Sequence[OffsetRange],
         positions: dict[Partition, int],
         ids: Mapping[Partition, str],
     ) -> bool:
@@ -226,12 +226,12 @@ class TaskLoop:
             self.say("")
         return True
 
-    def _slots(self, ranges: Sequence[Range]) -> tuple[tuple[Range, ...], ...]:
+    def _slots(self, ranges: Sequence[OffsetRange]) -> tuple[tuple[OffsetRange, ...], ...]:
         if self.batches.reads_topics_apart and any(each.size for each in ranges):
             return by_turn(ranges, self.grouping.slots, self.counts.batches)
         return group(ranges, self.grouping, self._homes)
 
-    def _count(self, each: Range, outcome: Outcome) -> None:
+    def _count(self, each: OffsetRange, outcome: Outcome) -> None:
         of_unit = self.counts.of(each.partition)
         of_unit.next = each.end
         if each.size:
@@ -246,7 +246,7 @@ class TaskLoop:
                 self._succeeded = 0
                 self._halvings -= 1
 
-    def _refuse(self, outcome: Outcome, slots: Sequence[Sequence[Range]]) -> None:
+    def _refuse(self, outcome: Outcome, slots: Sequence[Sequence[OffsetRange]]) -> None:
         """Raises ``BatchFailed`` if another batch would fail, too, unless the task is stopped."""
         if self.stopped.is_set():
             return
@@ -256,7 +256,7 @@ class TaskLoop:
         text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
         if worst.kind in _LASTING:
             raise BatchFailed(text)
-        if any(failure.kind is Kind.FENCED for failure in outcome.failures):
+        if any(failure.kind is FailureKind.FENCED for failure in outcome.failures):
             # Brokers tell a transaction that took too long in the same way.
             self._halvings = min(self._halvings + 1, _HALVINGS)
             self._succeeded = 0
@@ -269,5 +269,5 @@ class TaskLoop:
         self.say(f"recovering from: {text}")
 
 
-def _of(ranges: Sequence[Range], topic_ids: Mapping[str, str]) -> dict[Partition, str]:
+def _of(ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]) -> dict[Partition, str]:
     return {each.partition: topic_ids.get(each.partition.topic, "") for each in ranges}

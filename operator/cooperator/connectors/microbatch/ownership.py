@@ -29,7 +29,14 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from cooperator.connectors.microbatch.claims import Claim, ClaimKey, Position, Slots, UnitKey, check_unit
+from cooperator.connectors.microbatch.claims import (
+    Claim,
+    ClaimKey,
+    Position,
+    TransactionalIds,
+    UnitKey,
+    check_unit,
+)
 from cooperator.connectors.microbatch.positions import Claims, Positions
 
 
@@ -54,7 +61,7 @@ class Attempt:
 
     claim: Claim
     units: tuple[UnitKey, ...]
-    slots: Slots
+    slots: TransactionalIds
 
     def __post_init__(self) -> None:
         if not self.units or len(set(self.units)) < len(self.units):
@@ -270,7 +277,7 @@ class Ownership:
         return ""
 
 
-def _each(claims: Claims) -> Iterator[tuple[UnitKey, Claim, Slots]]:
+def _each(claims: Claims) -> Iterator[tuple[UnitKey, Claim, TransactionalIds]]:
     for unit, of_unit in claims.items():
         for claim, slots in sorted(of_unit.items(), key=lambda item: item[0]):
             yield unit, claim, slots

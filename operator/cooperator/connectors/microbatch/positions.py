@@ -10,7 +10,7 @@ from cooperator.connectors.microbatch.claims import (
     Position,
     PositionKey,
     RawKey,
-    Slots,
+    TransactionalIds,
     UnitKey,
     decode_claim,
     decode_position,
@@ -18,7 +18,7 @@ from cooperator.connectors.microbatch.claims import (
     split_key,
 )
 
-Claims = Mapping[UnitKey, Mapping[Claim, Slots]]
+Claims = Mapping[UnitKey, Mapping[Claim, TransactionalIds]]
 """The claims on each unit."""
 Positions = Mapping[UnitKey, Position]
 """The position of each unit that has one."""
@@ -73,12 +73,12 @@ class Ledger:
         """Returns the keys of a connector's notes."""
         return frozenset(NoteKey(*key) for key in self._notes if key.connector == connector)
 
-    def claims(self, units: Collection[UnitKey]) -> dict[UnitKey, dict[Claim, Slots]]:
+    def claims(self, units: Collection[UnitKey]) -> dict[UnitKey, dict[Claim, TransactionalIds]]:
         """Returns the claims on each of the units. Raises UnreadableRecord."""
         return {unit: self._claims_on(unit) for unit in units}
 
-    def _claims_on(self, unit: UnitKey) -> dict[Claim, Slots]:
-        found: dict[Claim, Slots] = {}
+    def _claims_on(self, unit: UnitKey) -> dict[Claim, TransactionalIds]:
+        found: dict[Claim, TransactionalIds] = {}
         for text, value in self._claims.get(unit, {}).items():
             claim = decode_claim(RawKey(unit, text))
             found[claim] = decode_slots(ClaimKey(unit, claim).encode(), value)

@@ -31,7 +31,7 @@ class Partition(NamedTuple):
         return cls(topic, int(number))
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """The offsets from ``start`` up to, and without, ``end``."""
 
     partition: Partition
@@ -100,7 +100,7 @@ def halved(limits: Limits, times: int) -> Limits:
     return Limits(max(1, limits.per_unit >> times), max(1, limits.per_task >> times))
 
 
-def by_turn(ranges: Sequence[Range], slots: int, turn: int) -> tuple[tuple[Range, ...], ...]:
+def by_turn(ranges: Sequence[OffsetRange], slots: int, turn: int) -> tuple[tuple[OffsetRange, ...], ...]:
     """Returns the ranges of each slot if no slot may read two topics.
 
     If there are more topics than slots, ``turn`` decides which are left out, so that all of them get theirs.
@@ -113,7 +113,7 @@ def by_turn(ranges: Sequence[Range], slots: int, turn: int) -> tuple[tuple[Range
 
 def plan_ranges(
     positions: Mapping[Partition, int], ends: Mapping[Partition, int], limits: Limits, turn: int
-) -> tuple[Range, ...]:
+) -> tuple[OffsetRange, ...]:
     """Returns the ranges of the next batch, sorted; none is empty.
 
     No partition gets more than ``per_unit``. If all of it would exceed ``per_task``, partitions get equal
@@ -130,7 +130,7 @@ def plan_ranges(
     }
     given = _divide(wanted, limits.per_task, turn)
     return tuple(
-        Range(partition, positions[partition], positions[partition] + size)
+        OffsetRange(partition, positions[partition], positions[partition] + size)
         for partition, size in given.items()
         if size
     )
@@ -142,8 +142,8 @@ def has_news(positions: Mapping[Partition, int], ends: Mapping[Partition, int]) 
 
 
 def group(
-    ranges: Sequence[Range], grouping: Grouping, homes: Mapping[Partition, int]
-) -> tuple[tuple[Range, ...], ...]:
+    ranges: Sequence[OffsetRange], grouping: Grouping, homes: Mapping[Partition, int]
+) -> tuple[tuple[OffsetRange, ...], ...]:
     """Returns the ranges of each slot; no slot is empty, and there is one if there are no ranges.
 
     ``homes`` are the slots of an earlier batch: while the slots are balanced, partitions stay there, where
@@ -155,7 +155,7 @@ def group(
     kept = _at_home(ranges, count, homes)
     if kept is not None:
         return kept
-    slots: list[list[Range]] = [[] for _ in range(count)]
+    slots: list[list[OffsetRange]] = [[] for _ in range(count)]
     sizes = [0] * count
     for each in sorted(ranges, key=lambda each: (-each.size, each)):
         # Of equal slots the emptiest: a range of no offsets has to be somewhere, too.
@@ -191,9 +191,9 @@ def _divide(wanted: Mapping[Partition, int], total: int, turn: int) -> dict[Part
 
 
 def _at_home(
-    ranges: Sequence[Range], count: int, homes: Mapping[Partition, int]
-) -> tuple[tuple[Range, ...], ...] | None:
-    slots: list[list[Range]] = [[] for _ in range(count)]
+    ranges: Sequence[OffsetRange], count: int, homes: Mapping[Partition, int]
+) -> tuple[tuple[OffsetRange, ...], ...] | None:
+    slots: list[list[OffsetRange]] = [[] for _ in range(count)]
     for each in ranges:
         home = homes.get(each.partition, count) if count > 1 else 0
         if home >= count:

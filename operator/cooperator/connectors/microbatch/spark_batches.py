@@ -11,10 +11,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.microbatch.batches import Kind, OpenFailed, Outcome, PositionRecord, SlotFailure
-from cooperator.connectors.microbatch.claims import Slots
+from cooperator.connectors.microbatch.batches import (
+    FailureKind,
+    OpenFailed,
+    Outcome,
+    PositionRecord,
+    SlotFailure,
+)
+from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
-from cooperator.connectors.microbatch.ranges import Partition, Range
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +35,7 @@ _NOTHING_IS_READ = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BatchTarget:
     """Where rows and positions go. ``settings`` are those of the producers (Java's names).
 
     ``slots`` are those of the attempt's claim: an id that is opened here and not claimed would never be
@@ -37,7 +43,7 @@ class Target:
     rows need not move. Batches need not use all of them.
     """
 
-    slots: Slots
+    slots: TransactionalIds
     positions: str
     settings: Mapping[str, str] = field(repr=False)
 
@@ -58,7 +64,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class BatchSource:
     """The input of a task. ``settings`` are those of the consumers (Java's names); ``pool`` names the
     task."""
 
@@ -77,7 +83,7 @@ def session_of_task(member: "SparkSession") -> "SparkSession":
     return session
 
 
-def read(spark: "SparkSession", source: Source, **what: str | int) -> "DataFrame":
+def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "DataFrame":
     """Returns the records as a relation. ``what`` are ``slots`` or ``ranges`` (see ``KafkaRanges``)."""
     options: dict[str, str | int | bool] = {
         "pool": source.pool,
@@ -91,7 +97,7 @@ def read(spark: "SparkSession", source: Source, **what: str | int) -> "DataFrame
 
 
 def batch_of(
-    session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+    session: str, slots: Sequence[Sequence[OffsetRange]], records: Mapping[Partition, PositionRecord]
 ) -> dict[str, Any]:
     """Returns a batch as ``KafkaTransactions`` reads it."""
     units = [
@@ -100,17 +106,17 @@ def batch_of(
     return {"session": session, "slots": units}
 
 
-def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Range]]) -> Outcome:
+def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[OffsetRange]]) -> Outcome:
     """Runs a batch by a plan of ``KafkaTransactions``."""
     try:
         answer = json.loads(plan.run(json.dumps(batch)))["slots"]
     except Exception as error:
         # It was cancelled, or what failed was not a slot's own work.
-        return Outcome(0, [SlotFailure(0, Kind.FAILED, str(error))])
+        return Outcome(0, [SlotFailure(0, FailureKind.FAILED, str(error))])
     return Outcome(
         sum(slot.get("rows", 0) for slot in answer),
         [
-            SlotFailure(n, Kind(slot["kind"]), slot["error"])
+            SlotFailure(n, FailureKind(slot["kind"]), slot["error"])
             for n, slot in enumerate(answer)
             if "kind" in slot
         ],
@@ -128,9 +134,9 @@ class SparkBatches:
     def __init__(
         self,
         spark: "SparkSession",
-        source: Source,
+        source: BatchSource,
         transform: "Callable[[DataFrame], DataFrame]",
-        target: Target,
+        target: BatchTarget,
         topic_of: Callable[[str], str] | None = None,
     ) -> None:
         """``transform`` returns rows with the columns topic and value.
@@ -160,10 +166,13 @@ class SparkBatches:
         failure = self._planned().open(session)
         if failure:
             answer = json.loads(failure)
-            raise OpenFailed(Kind(answer["kind"]), answer["error"])
+            raise OpenFailed(FailureKind(answer["kind"]), answer["error"])
 
     def run(
-        self, session: str, slots: Sequence[Sequence[Range]], records: Mapping[Partition, PositionRecord]
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
         self._name_jobs()
         batch = batch_of(session, slots, records)

@@ -12,19 +12,19 @@ from typing import Final
 from cooperator.controller.manifests.shapes import (
     WIDER,
     Anything,
-    Fields,
-    Limits,
+    ClosedMapping,
     Listed,
     ListOf,
     ListWith,
     ListWithin,
-    Named,
+    MappingByName,
     NameOf,
     NoSystemClass,
     NotRoot,
     OneOf,
     Problems,
     Shape,
+    TemplateLimits,
     Text,
 )
 from cooperator.crd import Worker
@@ -74,9 +74,9 @@ def kafka_not_allowed(worker: Worker, allowance: Allowance) -> str:
     return min((text for problems in found for text in problems), default="")
 
 
-def _limits(worker: Worker, allowance: Allowance) -> Limits:
+def _limits(worker: Worker, allowance: Allowance) -> TemplateLimits:
     listed = {Listed.SECRET: allowance.secrets, Listed.ACCOUNT: allowance.service_accounts}
-    return Limits(worker.metadata.namespace, listed, allowance.any_template)
+    return TemplateLimits(worker.metadata.namespace, listed, allowance.any_template)
 
 
 # --- the allow-list --------------------------------------------------------------------------------------
@@ -91,11 +91,11 @@ PROFILES: Final = (
 SECRET: Final = NameOf(Listed.SECRET)
 ACCOUNT: Final = NameOf(Listed.ACCOUNT)
 _false: Final = OneOf((False,))
-_profile: Final = Fields(
+_profile: Final = ClosedMapping(
     {"type": OneOf(("RuntimeDefault", "Localhost")), "localhostProfile": Text()},
     {"type": "use RuntimeDefault"},
 )
-_selinux: Final = Fields(
+_selinux: Final = ClosedMapping(
     {
         "type": OneOf((None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")),
         "level": Text(),
@@ -109,7 +109,7 @@ _SHARED_CONTEXT: Final[Mapping[str, Shape]] = {
     "appArmorProfile": _profile,
     "seLinuxOptions": _selinux,
 }
-_POD_CONTEXT: Final = Fields(
+_POD_CONTEXT: Final = ClosedMapping(
     {
         **_SHARED_CONTEXT,
         "fsGroup": Anything(),
@@ -126,13 +126,13 @@ _NEEDED: Final = {
 
 def _context(needed: Mapping[str, str]) -> Shape:
     of_capabilities = {"drop": _NEEDED["capabilities"]} if needed else {}
-    return Fields(
+    return ClosedMapping(
         {
             **_SHARED_CONTEXT,
             "allowPrivilegeEscalation": _false,
             "privileged": _false,
             "readOnlyRootFilesystem": Anything(),
-            "capabilities": Fields(
+            "capabilities": ClosedMapping(
                 {
                     "drop": ListWith("ALL", "write [ALL], as Pod Security requires"),
                     "add": ListWithin(("NET_BIND_SERVICE",)),
@@ -144,13 +144,15 @@ def _context(needed: Mapping[str, str]) -> Shape:
     )
 
 
-_config_map: Final = Fields({"name": Text(), "key": Text(), "optional": Anything()})
-_secret_source: Final = Fields({"name": SECRET, "key": Text(), "items": Anything(), "optional": Anything()})
-_env: Final = Fields(
+_config_map: Final = ClosedMapping({"name": Text(), "key": Text(), "optional": Anything()})
+_secret_source: Final = ClosedMapping(
+    {"name": SECRET, "key": Text(), "items": Anything(), "optional": Anything()}
+)
+_env: Final = ClosedMapping(
     {
         "name": Text(),
         "value": Text(),
-        "valueFrom": Fields(
+        "valueFrom": ClosedMapping(
             {
                 "fieldRef": Anything(),
                 "resourceFieldRef": Anything(),
@@ -160,17 +162,17 @@ _env: Final = Fields(
         ),
     }
 )
-_env_from: Final = Fields({"prefix": Text(), "configMapRef": _config_map, "secretRef": _secret_source})
+_env_from: Final = ClosedMapping({"prefix": Text(), "configMapRef": _config_map, "secretRef": _secret_source})
 _no_host: Final = OneOf((None, ""))
 _handler: Final[Mapping[str, Shape]] = {
     "exec": Anything(),
     # Otherwise a Worker's author could make the kubelet send requests to any host.
-    "httpGet": Fields(
+    "httpGet": ClosedMapping(
         {"host": _no_host, "path": Text(), "port": Anything(), "scheme": Text(), "httpHeaders": Anything()}
     ),
-    "tcpSocket": Fields({"host": _no_host, "port": Anything()}),
+    "tcpSocket": ClosedMapping({"host": _no_host, "port": Anything()}),
 }
-_probe: Final = Fields(
+_probe: Final = ClosedMapping(
     {
         **_handler,
         "grpc": Anything(),
@@ -182,7 +184,7 @@ _probe: Final = Fields(
         "terminationGracePeriodSeconds": Anything(),
     }
 )
-_hook: Final = Fields({**_handler, "sleep": Anything()})
+_hook: Final = ClosedMapping({**_handler, "sleep": Anything()})
 _CONTAINER: Final[Mapping[str, Shape]] = {
     "name": Text(),
     "image": Text(),
@@ -194,9 +196,9 @@ _CONTAINER: Final[Mapping[str, Shape]] = {
     "resources": Anything(),
     "env": ListOf(_env, ("name",)),
     "envFrom": ListOf(_env_from),
-    "ports": ListOf(Fields({"name": Text(), "containerPort": Anything(), "protocol": Text()})),
+    "ports": ListOf(ClosedMapping({"name": Text(), "containerPort": Anything(), "protocol": Text()})),
     "volumeMounts": ListOf(
-        Fields(
+        ClosedMapping(
             {
                 "name": Text(),
                 "mountPath": Text(),
@@ -211,15 +213,15 @@ _CONTAINER: Final[Mapping[str, Shape]] = {
     "livenessProbe": _probe,
     "readinessProbe": _probe,
     "startupProbe": _probe,
-    "lifecycle": Fields({"preStop": _hook, "postStart": _hook, "stopSignal": Text()}),
+    "lifecycle": ClosedMapping({"preStop": _hook, "postStart": _hook, "stopSignal": Text()}),
     "terminationMessagePath": Text(),
     "terminationMessagePolicy": Text(),
     "stdin": Anything(),
     "stdinOnce": Anything(),
     "tty": Anything(),
 }
-_OWN_CONTAINER: Final = Fields({**_CONTAINER, "securityContext": _context({})})
-_OTHER_CONTAINER: Final = Fields(
+_OWN_CONTAINER: Final = ClosedMapping({**_CONTAINER, "securityContext": _context({})})
+_OTHER_CONTAINER: Final = ClosedMapping(
     {**_CONTAINER, "securityContext": _context(_NEEDED)},
     {
         "securityContext": "write {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}, as Pod "
@@ -228,35 +230,35 @@ _OTHER_CONTAINER: Final = Fields(
 )
 
 
-_projected: Final = Fields(
+_projected: Final = ClosedMapping(
     {
         "secret": _secret_source,
-        "configMap": Fields({"name": Text(), "items": Anything(), "optional": Anything()}),
+        "configMap": ClosedMapping({"name": Text(), "items": Anything(), "optional": Anything()}),
         "downwardAPI": Anything(),
         "clusterTrustBundle": Anything(),
     }
 )
-_volume: Final = Fields(
+_volume: Final = ClosedMapping(
     {
         "name": Text(),
         "emptyDir": Anything(),
-        "persistentVolumeClaim": Fields({"claimName": Text(), "readOnly": Anything()}),
+        "persistentVolumeClaim": ClosedMapping({"claimName": Text(), "readOnly": Anything()}),
         "ephemeral": Anything(),
-        "configMap": Fields(
+        "configMap": ClosedMapping(
             {"name": Text(), "items": Anything(), "defaultMode": Anything(), "optional": Anything()}
         ),
-        "secret": Fields(
+        "secret": ClosedMapping(
             {"secretName": SECRET, "items": Anything(), "defaultMode": Anything(), "optional": Anything()}
         ),
         "downwardAPI": Anything(),
-        "projected": Fields({"sources": ListOf(_projected), "defaultMode": Anything()}),
+        "projected": ClosedMapping({"sources": ListOf(_projected), "defaultMode": Anything()}),
     }
 )
-POD: Final = Fields(
+POD: Final = ClosedMapping(
     {
         "affinity": Anything(),
         "automountServiceAccountToken": Anything(),
-        "containers": ListOf(Named(WORKER_CONTAINER, _OWN_CONTAINER, _OTHER_CONTAINER), ("name",)),
+        "containers": ListOf(MappingByName(WORKER_CONTAINER, _OWN_CONTAINER, _OTHER_CONTAINER), ("name",)),
         "dnsConfig": Anything(),
         "dnsPolicy": Text(),
         "enableServiceLinks": Anything(),

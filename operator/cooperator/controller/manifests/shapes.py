@@ -27,7 +27,7 @@ class Listed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TemplateLimits:
     """The values that an installation allows in ``namespace``. ``wide``: every value of the right type."""
 
     namespace: str
@@ -40,7 +40,7 @@ class Limits:
 
 
 class Shape(Protocol):
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         """Returns the problems of the value at ``path``, each with its remedy."""
         ...
 
@@ -53,7 +53,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         yield from ()
 
     def cel(self, value: str, depth: int = 0) -> str:
@@ -64,7 +64,7 @@ class Anything:
 class Text:
     """A string, or null."""
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if not isinstance(value, str | None):
             yield f"{path} is {shown(value)}: use a string"
 
@@ -79,7 +79,7 @@ class ListOf:
     of: Shape
     needed: tuple[str, ...] = ()
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if not isinstance(value, list | tuple):
             yield f"{path} is {shown(value)}: write a list, or remove it"
             return
@@ -101,13 +101,13 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class ClosedMapping:
     """A mapping with these fields and no others; ``needed`` gives the remedies for fields that are absent."""
 
     known: Mapping[str, Shape]
     needed: Mapping[str, str] = field(default_factory=dict)
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if value is None:
             if not limits.wide:
                 yield f"{path} is null: write a mapping, or remove it, {WIDER}"
@@ -137,14 +137,14 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class MappingByName:
     """A mapping whose shape depends on whether its field ``name`` has this value."""
 
     name: str
     own: Shape
     other: Shape
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         shape = self.own if value.get("name") == self.name else self.other
         yield from shape.problems(path, value, limits)
 
@@ -160,7 +160,7 @@ class OneOf:
     values: tuple[str | bool | None, ...]
     remedy: str = ""
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if not limits.wide and not any(type(value) is type(e) and value == e for e in self.values):
             remedy = self.remedy or f"use {' or '.join(map(shown, self.values))}"
             yield f"{path} is {shown(value)}: {remedy}, {WIDER}"
@@ -171,7 +171,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class NoSystemClass:
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         fine = value is None or (isinstance(value, str) and not value.startswith("system-"))
         if not limits.wide and not fine:
             yield f"{path} is {shown(value)}: use a class of your own, {WIDER}"
@@ -182,7 +182,7 @@ class NoSystemClass:
 
 @dataclass(frozen=True, slots=True)
 class NotRoot:
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         fine = value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0)
         if not limits.wide and not fine:
             yield f"{path} is {shown(value)}: use the number of a user other than root, {WIDER}"
@@ -198,7 +198,7 @@ class ListWith:
     word: str
     remedy: str
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if not limits.wide and not (isinstance(value, list | tuple) and self.word in value):
             yield f"{path} is {shown(value)}: {self.remedy}, {WIDER}"
 
@@ -212,7 +212,7 @@ class ListWithin:
 
     words: tuple[str, ...]
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         fine = value is None or (isinstance(value, list | tuple) and all(e in self.words for e in value))
         if not limits.wide and not fine:
             yield f"{path} is {shown(value)}: remove it, {WIDER}"
@@ -228,7 +228,7 @@ class NameOf:
 
     kind: Listed
 
-    def problems(self, path: str, value: Any, limits: Limits) -> Problems:
+    def problems(self, path: str, value: Any, limits: TemplateLimits) -> Problems:
         if not isinstance(value, str):
             yield f"{path} is {shown(value)}: write the name of a {self.kind.kind}"
         elif not limits.names(self.kind, value):

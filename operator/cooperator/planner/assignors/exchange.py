@@ -19,7 +19,7 @@ from functools import cached_property
 
 from cooperator.model import TaskId
 from cooperator.planner.itemsets import connector_counts
-from cooperator.planner.problem import Problem
+from cooperator.planner.problem import PlacementProblem
 
 
 class Exchange:
@@ -31,7 +31,7 @@ class Exchange:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: PlacementProblem,
         placed: dict[TaskId, str],
         homes: dict[TaskId, str],
         loads: dict[str, int],

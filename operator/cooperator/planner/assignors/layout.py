@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from cooperator.model import TaskId
 from cooperator.planner.assignors.sticky import Sticky
-from cooperator.planner.problem import Placement, Problem
+from cooperator.planner.problem import Placement, PlacementProblem
 
 
 class LayoutAssignor(ABC):
@@ -23,7 +23,7 @@ class LayoutAssignor(ABC):
     def layout(self, members: Sequence[str], items: Sequence[TaskId]) -> dict[TaskId, str]:
         """Return the member to which each of ``items`` belongs; both arguments are sorted."""
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         """Restore the layout, if ``balance`` allows it."""
         if not problem.balance:
             return Sticky().assign(problem)

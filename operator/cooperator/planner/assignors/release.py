@@ -10,7 +10,7 @@ from itertools import islice
 
 from cooperator.model import TaskId
 from cooperator.planner.itemsets import by_connector, connector_counts
-from cooperator.planner.problem import Problem
+from cooperator.planner.problem import PlacementProblem
 
 
 class Releaser:
@@ -19,7 +19,7 @@ class Releaser:
     ``crowded``: connectors of which a releasing member keeps several items.
     """
 
-    def __init__(self, problem: Problem, surpluses: Mapping[str, int]) -> None:
+    def __init__(self, problem: PlacementProblem, surpluses: Mapping[str, int]) -> None:
         self._problem, self._surpluses = problem, surpluses
         self._moving: dict[str, int] = dict(Counter(item.connector for item in problem.pool))
         self.crowded: set[str] = set()

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from cooperator.model import TaskId
 from cooperator.planner.itemsets import connector_counts
-from cooperator.planner.problem import Problem
+from cooperator.planner.problem import PlacementProblem
 
 
 class Running:
@@ -18,7 +18,9 @@ class Running:
     ``connectors``: the connectors of the pool; no others are looked up.
     """
 
-    def __init__(self, problem: Problem, homes: Mapping[TaskId, str], connectors: Collection[str]) -> None:
+    def __init__(
+        self, problem: PlacementProblem, homes: Mapping[TaskId, str], connectors: Collection[str]
+    ) -> None:
         self._connectors = connectors
         self._homes = homes
         self._counts = {identity: _counts(problem, identity) for identity in problem.kept}
@@ -109,5 +111,5 @@ class Running:
         return dict(running)
 
 
-def _counts(problem: Problem, identity: str) -> Mapping[str, int]:
+def _counts(problem: PlacementProblem, identity: str) -> Mapping[str, int]:
     return connector_counts((*problem.kept[identity], *problem.owed.get(identity, ())))

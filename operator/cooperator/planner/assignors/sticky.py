@@ -25,13 +25,13 @@ from cooperator.planner.assignors.release import Releaser
 from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.weighted import place_by_weight
 from cooperator.planner.itemsets import connector_counts
-from cooperator.planner.problem import Placement, Problem
+from cooperator.planner.problem import Placement, PlacementProblem
 
 
 class Sticky:
     """The assignor ``Sticky``."""
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         """Place the pool; if ``balance``, level the loads."""
         if not problem.is_even:
             return place_by_weight(problem)
@@ -65,7 +65,7 @@ class Sticky:
         return Placement(_that_runs(problem, homes), placed)
 
 
-def _that_runs(problem: Problem, homes: Mapping[TaskId, str]) -> dict[str, list[TaskId]]:
+def _that_runs(problem: PlacementProblem, homes: Mapping[TaskId, str]) -> dict[str, list[TaskId]]:
     """Return those of ``homes`` that their members run; owed items do not run yet."""
     released: dict[str, list[TaskId]] = {}
     for identity, leaving in groupby(homes.items(), itemgetter(1)):
@@ -76,7 +76,7 @@ def _that_runs(problem: Problem, homes: Mapping[TaskId, str]) -> dict[str, list[
     return {identity: items for identity, items in released.items() if items}
 
 
-def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
+def _surpluses(problem: PlacementProblem, loads: Mapping[str, int]) -> dict[str, int]:
     """Return how far each member is above its quota, in order of identity."""
     smallest, extras = divmod(sum(loads.values()) + len(problem.pool), len(loads))
     above = [identity for identity, load in loads.items() if load > smallest]
@@ -94,7 +94,7 @@ def _surpluses(problem: Problem, loads: Mapping[str, int]) -> dict[str, int]:
     return surpluses
 
 
-def _by_connector(problem: Problem, homes: Collection[TaskId]) -> dict[str, Sequence[TaskId]]:
+def _by_connector(problem: PlacementProblem, homes: Collection[TaskId]) -> dict[str, Sequence[TaskId]]:
     """Group the items to deal by connector, in order of name."""
     pool, sizes = problem.pool, problem.sizes
     if not homes and len(pool) == sum(sizes.values()):

@@ -15,13 +15,13 @@ from collections.abc import Mapping
 
 from cooperator.model import TaskId
 from cooperator.planner.assignors.sticky import Sticky
-from cooperator.planner.problem import Placement, Problem
+from cooperator.planner.problem import Placement, PlacementProblem
 
 
 class Spread:
     """The assignor ``Spread``, which ``spread: Strict`` selects, too. It ignores weights."""
 
-    def assign(self, problem: Problem) -> Placement:
+    def assign(self, problem: PlacementProblem) -> Placement:
         """Spread all tasks; instances, of which a connector has one, are placed as by ``Sticky``."""
         if not problem.balance or not problem.sizes:
             return Sticky().assign(problem)
@@ -31,7 +31,7 @@ class Spread:
 class _Seating:
     """One run: ``_seated`` has the members that run one more of a connector than its floor."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlacementProblem) -> None:
         self._problem = problem
         self._members = sorted(problem.kept)
         self._owners = {item: i for i, items in problem.kept.items() for item in items}

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cooperator.model import TaskId
-from cooperator.planner.problem import Placement, Problem
+from cooperator.planner.problem import Placement, PlacementProblem
 
 _LEAST_CAPACITY = 1e-6
 
@@ -78,7 +78,7 @@ class _Ranking:
         insort(self._order, (bin_.relative, bin_.identity))
 
 
-def place_by_weight(problem: Problem) -> Placement:
+def place_by_weight(problem: PlacementProblem) -> Placement:
     """Place the pool; if ``balance``, level the loads."""
     weights = problem.weights if problem.sizes else {}
     bins = {
@@ -99,7 +99,7 @@ def place_by_weight(problem: Problem) -> Placement:
     return _answer(problem, bins, homes)
 
 
-def _deal(problem: Problem, bins: list[_Bin], weights: Mapping[str, float]) -> None:
+def _deal(problem: PlacementProblem, bins: list[_Bin], weights: Mapping[str, float]) -> None:
     """Deal the heaviest item first, to the member with the least load with it; among equal capacities, to
     the least loaded one."""
     classes: dict[float, _Ranking] = {}
@@ -131,7 +131,7 @@ def _level(bins: list[_Bin]) -> None:
             least.add(most.take(connector, weight), weight)
 
 
-def _answer(problem: Problem, bins: Mapping[str, _Bin], homes: Mapping[TaskId, str]) -> Placement:
+def _answer(problem: PlacementProblem, bins: Mapping[str, _Bin], homes: Mapping[TaskId, str]) -> Placement:
     pool = frozenset(problem.pool)
     released: dict[str, list[TaskId]] = {}
     placed: dict[TaskId, str] = {}
