@@ -14,7 +14,7 @@ from e2e.node_installation import NodeNamespace
 from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1200), slow("env -u CI pytest e2e/test_executors.py")]
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "recipes" / "executors" / "executors.yaml"
 SMALL = {
@@ -129,7 +129,6 @@ def test_rows_pass_an_executor_pod_that_ends_with_the_pod_of_its_driver(
     rows.executor_of(rows.driver(), executor)
 
 
-@slow("env -u CI pytest e2e/test_executors.py")
 def test_an_incarnation_in_the_same_pod_removes_the_executor_of_its_predecessor(
     place: NodeNamespace,
 ) -> None:
