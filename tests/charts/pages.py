@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cooperator.agent.metrics import MemberMetrics, MetricsListener
 from cooperator.host.metrics import WorkerMetrics
+from cooperator.leader.distribution import Distribution
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE, TaskId
 
@@ -48,9 +49,10 @@ def of_the_operator() -> Labels:
         "tasks": tasks,
         "reasons": {"Joined": 1},
         "counters": {},
-        "totals": dict.fromkeys(
-            ("rebalances", "rebalances_ms", "plans", "plans_ms", "unassigned_task_ms", "forced_rounds"), 1
-        ),
+        "totals": {
+            **dict.fromkeys(("rounds", "plans", "starts", "holds", "hand_overs"), Distribution().shown()),
+            **dict.fromkeys(("unassigned_task_ms", "forced_rounds"), 1),
+        },
     }
     return _of(WorkerMetrics(lambda: {("lakes", "lake"): status}))
 

@@ -64,3 +64,7 @@ def test_a_death_can_be_read_off_the_metrics(installation: Installation) -> None
     assert grown("cooperator_worker_generation") == grown("cooperator_worker_planning_seconds_count") >= 1
     assert after["cooperator_worker_planning_seconds_sum", here] < 5
     assert grown("cooperator_worker_rebalance_duration_seconds_count") >= 1
+    holds = grown("cooperator_worker_hold_seconds_count")
+    assert len(lost) <= holds <= len(before)
+    assert 0.85 * 20 * holds <= grown("cooperator_worker_hold_seconds_sum") < 2 * 20 * holds
+    assert grown("cooperator_worker_task_start_seconds_count") >= len(lost)

@@ -65,7 +65,8 @@ def test_the_second_round_of_a_move_is_counted_from_the_cause_of_the_first() -> 
 
 def projected(*tasks: Mapping[str, Any], **last: Any) -> dict[str, Any]:
     first = {"term": 1, "generation": 4, "since_ms": 1_000, "at_ms": 1_200, "assigned": 0, "revoked": 0}
-    return {"rebalances": [first, {**first, "generation": 5, "assigned": 2, **last}], "tasks": list(tasks)}
+    named = [{"name": f"a-{number}", **each} for number, each in enumerate(tasks)]
+    return {"rebalances": [first, {**first, "generation": 5, "assigned": 2, **last}], "tasks": named}
 
 
 def task(state: str, at_ms: int, epoch: str = "1.5") -> dict[str, Any]:
@@ -108,3 +109,12 @@ def test_a_round_whose_tasks_were_given_to_others_before_they_ran_has_no_duratio
     look = projected(task("RUNNING", 3_000), task("RUNNING", 3_100, "1.6"))
     Durations().note(look)
     assert durations(look) == [200, 0]
+
+
+def test_the_first_report_of_each_task_counts_though_others_start_later() -> None:
+    known = Durations()
+    known.note(projected(task("RUNNING", 1_700), task("STARTING", 1_300)))
+    known.note(projected(task("RUNNING", 61_000), task("RUNNING", 61_200)))
+    rounds, starts = known.rounds.shown(), known.starts.shown()
+    assert (rounds["counts"][-1], rounds["sum_s"]) == (2, 0.2 + 60.2)
+    assert (starts["counts"][-1], starts["sum_s"]) == (2, 0.5 + 60.0)

@@ -11,10 +11,12 @@ from typing import Any, Final
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     Metric,
-    SummaryMetricFamily,
 )
+from prometheus_client.utils import floatToGoString
 
+from cooperator.leader.distribution import BOUNDS_S
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE
 
@@ -27,14 +29,24 @@ _COUNTERS: Final = {
     "revoked": ("cooperator_worker_revoked", "Connectors and tasks that rounds have revoked"),
     "moved": ("cooperator_worker_moved", "Connectors and tasks assigned to another member than their last"),
 }
-_SUMMARIES: Final = {
-    "rebalances": (
+_HISTOGRAMS: Final = {
+    "rounds": (
         "cooperator_worker_rebalance_duration_seconds",
         "From the cause of a round until all that it assigned ran",
     ),
     "plans": ("cooperator_worker_planning_seconds", "Planning a round and encoding its assignments"),
+    "starts": (
+        "cooperator_worker_task_start_seconds",
+        "From the plan that assigned a task until the task ran",
+    ),
+    "holds": ("cooperator_worker_hold_seconds", "From a task's loss until it was assigned again"),
+    "hand_overs": (
+        "cooperator_worker_hand_over_seconds",
+        "From taking a task from its member until it ran at another",
+    ),
 }
-"""Keyed by the name of their count in a status's totals, which also hold their times in ms."""
+"""Keyed by the name of their distribution in a status's totals."""
+_BOUNDS: Final = (*map(floatToGoString, BOUNDS_S), "+Inf")
 
 
 class WorkerMetrics(MetricsPage):
@@ -115,9 +127,9 @@ def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
         key: CounterMetricFamily(name, documentation, labels=_WORKER)
         for key, (name, documentation) in _COUNTERS.items()
     }
-    summaries = {
-        key: SummaryMetricFamily(name, documentation, labels=_WORKER)
-        for key, (name, documentation) in _SUMMARIES.items()
+    histograms = {
+        key: HistogramMetricFamily(name, documentation, labels=_WORKER)
+        for key, (name, documentation) in _HISTOGRAMS.items()
     }
     unassigned = CounterMetricFamily(
         "cooperator_worker_unassigned_task_seconds",
@@ -136,11 +148,13 @@ def _of_rounds(statuses: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
             family.add_metric(worker, status.get("counters", {}).get(key, 0))
         totals = status.get("totals")
         if totals is not None:
-            for key, summary in summaries.items():
-                summary.add_metric(worker, totals[key], totals[f"{key}_ms"] / 1000)
+            for key, histogram in histograms.items():
+                found = totals[key]
+                buckets = list(zip(_BOUNDS, found["counts"], strict=True))
+                histogram.add_metric(worker, buckets, found["sum_s"])
             unassigned.add_metric(worker, totals["unassigned_task_ms"] / 1000)
             forced.add_metric(worker, totals["forced_rounds"])
-    return (rebalances, *counters.values(), *summaries.values(), unassigned, forced)
+    return (rebalances, *counters.values(), *histograms.values(), unassigned, forced)
 
 
 def _gauge(name: str, documentation: str, values: Mapping[tuple[str, str], float]) -> GaugeMetricFamily:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from cooperator.group import Round
 from cooperator.leader import events as ev
 from cooperator.leader.actuator import CATCH_UP_MS, Actuator, GroupHandle
+from cooperator.leader.distribution import Distribution
 from cooperator.leader.evicted import Evicted
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.process import SteadyClock
@@ -90,9 +91,8 @@ class LeaderThread:
         self.standing = Standing()
         self._writing = False
         """Whether the current instruction is a write."""
-        self.plans = 0
-        """Number of rounds planned here; ``planning_s``: the seconds that took, encoding included."""
-        self.planning_s = 0.0
+        self.plans = Distribution()
+        """Of the rounds that are planned here, encoding included."""
         self._group = group
         self._logs = logs
         self._claim = claim
@@ -236,8 +236,7 @@ class LeaderThread:
         began = time.perf_counter()
         instructions = self.machine.handle(event, self._clock_ms())
         if isinstance(event, ev.RoundReady):
-            self.planning_s += time.perf_counter() - began
-            self.plans += 1
+            self.plans.add(time.perf_counter() - began)
         # Updated before any instruction is carried out: no lease may be confirmed while a plan is on its way.
         machine = self.machine
         state = machine.state

@@ -8,7 +8,7 @@ from typing import Any
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.observability.durations import Durations
 from cooperator.leader.observability.projection import project
-from cooperator.leader.observability.unassigned import UnassignedTime
+from cooperator.leader.observability.unassigned import Interruptions, UnassignedTime
 from cooperator.model import TaskId, TaskStatus
 
 
@@ -19,6 +19,7 @@ class Totals:
         self._lock = threading.Lock()
         self._durations = Durations()
         self._unassigned = UnassignedTime()
+        self._interruptions = Interruptions()
         self._projected: dict[str, Any] = {}
 
     def projected(
@@ -39,12 +40,15 @@ class Totals:
     def _complete(self, lead: LeaderThread, projected: dict[str, Any]) -> dict[str, Any]:
         with self._lock:
             self._durations.note(projected)
-            self._unassigned.note(projected, time.monotonic())
+            now_s = time.monotonic()
+            self._unassigned.note(projected, now_s)
+            self._interruptions.note(projected, now_s)
             totals = {
-                "rebalances": self._durations.count,
-                "rebalances_ms": self._durations.total_ms,
-                "plans": lead.plans,
-                "plans_ms": lead.planning_s * 1000,
+                "rounds": self._durations.rounds.shown(),
+                "starts": self._durations.starts.shown(),
+                "holds": self._interruptions.holds.shown(),
+                "hand_overs": self._interruptions.hand_overs.shown(),
+                "plans": lead.plans.shown(),
                 "unassigned_task_ms": self._unassigned.total_s * 1000,
                 "forced_rounds": lead.machine.forced_rounds,
             }
