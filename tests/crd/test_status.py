@@ -188,6 +188,25 @@ def test_a_connector_that_shares_a_directory_is_stalled_and_says_with_whom() -> 
     assert made["Stalled"].message == "spec.config: it would write to /out, as Connector a does"
 
 
+def refused(number: int) -> dict[str, Any]:
+    return task(number, "UNASSIGNED", reason="GroupTooLarge")
+
+
+@pytest.mark.parametrize("numbers", [range(1, 9_000), range(-1, 9_000)])
+@pytest.mark.parametrize("state", ["Running", "Paused"])
+def test_a_connector_whose_tasks_have_no_room_in_the_group_is_stalled(state: str, numbers: range) -> None:
+    rest = [task(n, state.upper()) for n in range(-1, numbers.start)]
+    made = connector_summary(connector(state=state), *rest, *map(refused, numbers))
+
+    assert trues(made) == {"Stalled", "WorkerFound"}
+    assert made["Ready"].reason == made["Stalled"].reason == "GroupTooLarge"
+    said = made["Stalled"].message
+    assert said.startswith(f"{len(numbers)} of 9001 are not assigned")
+    assert f"for them: sources-{numbers[0]}, sources-{numbers[1]}, sources-{numbers[2]}, …; raise" in said
+    assert "max.message.bytes of __consumer_offsets" in said
+    assert "create it for another Worker" in said
+
+
 @pytest.mark.parametrize(
     ("state", "tasks"),
     [

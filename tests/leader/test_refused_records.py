@@ -9,6 +9,7 @@ from cooperator.crd import Connector, Worker, parse
 from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader import events as ev
 from cooperator.leader.actuator import Actuator
+from cooperator.leader.group_record import usable_bytes
 from cooperator.leader.observability.projection import plan_conditions, project
 from cooperator.leader.state import LeaderSettings
 from cooperator.local.broker import EmbeddedBroker
@@ -82,6 +83,30 @@ class TestMachine:
         assert (
             "(a record exceeds the limit): make it smaller, or raise max.message.bytes" in told["b.Ready"][2]
         )
+
+    def test_a_connector_whose_tasks_fit_into_no_record_of_the_group_names_the_remedy(self) -> None:
+        group = running_group(max_group_bytes=usable_bytes(2_700))
+        group.record_limit = 2_700
+        group.desire(a=6, b=50, **{f"connector-{n}": 1 for n in range(60)})
+        group.settle()
+        assert group.machine.state.refused_tasks
+        group.post("b", *(f"u{n}" for n in range(50)))
+        group.settle()
+        refused = [task for task in group.machine.state.refused_tasks if task.connector == "b"]
+        told = stated(group)
+        assert told["b.Ready"][:2] == ("False", "GroupTooLarge")
+        assert told["b.Stalled"][:2] == ("True", "GroupTooLarge")
+        assert told["b.Ready"][2].startswith(f"{len(refused)} of ")
+        assert "raise max.message.bytes of __consumer_offsets" in told["b.Ready"][2]
+        assert len(told["b.Ready"][2]) < 400
+        reasons = {t["name"]: t.get("reason") for t in project(group.machine.state, {})["tasks"]}
+        assert all(reasons[str(task)] == "GroupTooLarge" for task in refused)
+        assert reasons["a"] is None
+
+        group.record_limit = 1_048_588
+        group.advance(60_000)
+        group.settle()
+        assert "GroupTooLarge" not in {reason for _, reason, _ in stated(group).values()}
 
     def test_it_is_tried_again_each_minute_and_at_once_when_it_changes(self) -> None:
         group = running_group()

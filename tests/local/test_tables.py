@@ -164,6 +164,15 @@ def test_tasks_with_a_hold(view: dict[str, Any]) -> None:
     ]
 
 
+def test_a_connector_without_room_in_the_group_names_the_remedy(view: dict[str, Any]) -> None:
+    refused = [task("sources", n, "UNASSIGNED", None, reason="GroupTooLarge") for n in (-1, 0)]
+    view = state_view(STORED, {("default", "lake"): replace(SEEN, leader={**LEADER, "tasks": refused})}, NOW)
+    _, sources, _ = lines(tables.connectors_table(view["connectors"], NOW))
+    assert sources[-1].startswith("2 of 2 are not assigned, as the group's record at the broker has no room")
+    assert "raise max.message.bytes of __consumer_offsets" in sources[-1]
+    assert [s["reason"] for s in view["connectors"][0]["status"]["taskStatuses"]] == ["GroupTooLarge"] * 2
+
+
 def test_tasks_that_failed(view: dict[str, Any]) -> None:
     waits = task(
         "sources", 0, "RESTARTING", "lake-0", trace="no disk\nat line 1", next_attempt_ms=NOW + 9_500

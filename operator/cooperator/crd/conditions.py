@@ -18,7 +18,7 @@ from pydantic import Field
 from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
-from cooperator.model.status import HUNG, LASTING_FAILURES
+from cooperator.model.status import GROUP_TOO_LARGE, HUNG, LASTING_FAILURES
 from cooperator.model.text import suggestion
 from cooperator.model.trace import error_of
 
@@ -285,11 +285,20 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     failed = [t for t in tasks if t["state"] == "FAILED" and "next_attempt_ms" not in t]
     if failed and state is not State.STOPPED:
         words = error_of(failed[0]["trace"])
-        names = ", ".join(str(task["name"]) for task in failed[:3]) + (", …" if len(failed) > 3 else "")
         reason = failed[0].get("reason", "")
         return _Verdict(
             reason if reason in LASTING_FAILURES else "TasksFailed",
-            f"failed permanently: {names}: {words}; fix the cause, then restart",
+            f"failed permanently: {_named(failed)}: {words}; fix the cause, then restart",
+            lasting=True,
+        )
+    refused = [t for t in tasks if t["state"] == "UNASSIGNED" and t.get("reason") == GROUP_TOO_LARGE]
+    if refused and state is not State.STOPPED:
+        return _Verdict(
+            GROUP_TOO_LARGE,
+            f"{len(refused)} of {len(tasks)} are not assigned, as the group's record at the broker has no "
+            f"room for them: {_named(refused)}; raise max.message.bytes of __consumer_offsets (noticed "
+            "within a minute), delete Connectors of this Worker, or delete this one and create it for "
+            "another Worker",
             lasting=True,
         )
     at_rest = _AT_REST[state]
@@ -310,6 +319,11 @@ def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
             message = f"{message}; {waits['name']}: {waits['waits_for']}"
         return _Verdict("Progressing", message)
     return _Verdict()
+
+
+def _named(tasks: Sequence[Mapping[str, Any]]) -> str:
+    """The names of the first tasks."""
+    return ", ".join(str(task["name"]) for task in tasks[:3]) + (", …" if len(tasks) > 3 else "")
 
 
 def _held_until_ms(task: Mapping[str, Any]) -> int:

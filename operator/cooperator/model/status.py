@@ -18,6 +18,8 @@ INVALID_QUERY: Final = "InvalidQuery"
 TOPIC_MISCONFIGURED: Final = "TopicMisconfigured"
 LASTING_FAILURES: Final = frozenset({INVALID_OPTION, INVALID_QUERY, TOPIC_MISCONFIGURED})
 """Reasons of a FAILED task whose error cannot go away by itself: it is not restarted automatically."""
+GROUP_TOO_LARGE: Final = "GroupTooLarge"
+"""Reason of an UNASSIGNED task for which the group's record at the broker has no room, and of conditions."""
 UNEXPECTED_MEMBER: Final = "UnexpectedMember"
 """Type of the condition that names members of the group that the host does not expect."""
 PROBLEMS: Final = frozenset(

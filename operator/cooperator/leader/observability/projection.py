@@ -7,7 +7,7 @@ from typing import Any, Final
 from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
-from cooperator.model.status import HUNG, UNEXPECTED_MEMBER
+from cooperator.model.status import GROUP_TOO_LARGE, HUNG, UNEXPECTED_MEMBER
 
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
@@ -19,6 +19,9 @@ _HUNG_SHOWN: Final = 5
 _QUARANTINE: Final = (
     "Members ended repeatedly soon after this task was assigned to them, so it is "
     "quarantined: fix its connector, then restart it."
+)
+_NO_ROOM: Final = (
+    "The group's record at the broker has no room for this task; its Connector's condition says more."
 )
 
 
@@ -123,7 +126,7 @@ def _listed(values: Iterable[Any]) -> list[Any]:
 
 def plan_conditions(status: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
     """Type, status, reason and message of the conditions that a projection implies about the last plan."""
-    reasons = {"WrongConfigTopic": "topic_refusal", "GroupTooLarge": "refusal", "CannotWrite": "unwritten"}
+    reasons = {"WrongConfigTopic": "topic_refusal", GROUP_TOO_LARGE: "refusal", "CannotWrite": "unwritten"}
     said = ((reason, str(status.get(key, ""))) for reason, key in reasons.items())
     reason, message = next((each for each in said if each[1]), ("Planned", ""))
     yield "Planned", not message, reason, message
@@ -203,6 +206,7 @@ def _tasks(
     state: LeaderState, statuses: Mapping[TaskId, TaskStatus], owner_of: Mapping[TaskId, Member]
 ) -> Iterator[dict[str, Any]]:
     held = state.plan.held if state.plan is not None else {}
+    refused = frozenset(state.refused_tasks if state.leading else ())
     for task in _configured(state):
         owner = owner_of.get(task)
         reported = statuses.get(task)
@@ -233,6 +237,9 @@ def _tasks(
             entry["state"] = TaskState.FAILED.value
             entry["reason"] = POISON_TASK
             entry["trace"] = _QUARANTINE
+        elif owner is None and task in refused:
+            entry["reason"] = GROUP_TOO_LARGE
+            entry["trace"] = _NO_ROOM
         elif owner is None and task in held:
             wait = held[task]
             entry["state"] = TaskState.HELD.value
