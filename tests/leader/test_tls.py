@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from cooperator.leader import tls_listener
+from cooperator.leader import http_listener
 from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint, body_of, json_answer
 from cooperator.leader.tls import SERVER_NAME, LeaderTrust, ServerCertificates, TlsError
 from tests.harness.leader_certificates import EXPIRED, CertificateDirectory
@@ -121,7 +121,7 @@ def test_other_bytes_are_no_handshake_either(endpoint: Endpoint, mounted: Certif
 def test_slow_handshakes_hold_up_nobody_and_end(
     endpoint: Endpoint, mounted: CertificateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_listener, "HANDSHAKE_S", 1.0)
+    monkeypatch.setattr(http_listener, "FIRST_REQUEST_S", 1.0)
     begun = (b"", b"\x16", b"\x16\x03\x01\x02\x00\x01")
     slow = [socket.create_connection((endpoint.host, endpoint.port), 10) for _ in range(30)]
     for number, connection in enumerate(slow):
@@ -139,7 +139,7 @@ def test_slow_handshakes_hold_up_nobody_and_end(
 def test_the_oldest_handshake_gives_way_to_further_ones(
     endpoint: Endpoint, mounted: CertificateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_listener, "MAX_HANDSHAKES", 3)
+    monkeypatch.setattr(http_listener, "MAX_WAITING", 3)
     slow = [socket.create_connection((endpoint.host, endpoint.port), 10) for _ in range(6)]
     for connection in slow[:3]:
         assert closed(connection)
@@ -294,7 +294,7 @@ def test_a_listener_goes_on_after_it_could_not_accept(
             raise failure
         return await accept(listening)
 
-    monkeypatch.setattr(tls_listener, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(http_listener, "_AGAIN_S", 0.01)
     monkeypatch.setattr(loop, "sock_accept", failing)
     serial(endpoint, mounted.ca)
     assert eventually(lambda: serial(endpoint, mounted.ca), 10)

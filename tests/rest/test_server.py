@@ -3,7 +3,9 @@ allows."""
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from cooperator.rest import app
 from cooperator.rest.answers import Right
 from cooperator.rest.app import RestServer
+from cooperator.rest.front import Request
 from cooperator.rest.openapi import document
 from tests.rest.client import Client
 from tests.rest.fake_front import NOOP, FakeFront
@@ -142,6 +145,31 @@ def test_an_unauthorized_request_is_refused_before_its_body_is_sent(line: str, t
     with connected("creator") as connection:
         connection.sendall(head(line, 900_000, token))
         assert connection.recv(100).startswith(f"HTTP/1.1 {code} ".encode())
+
+
+def test_requests_beyond_those_that_wait_for_their_authorization_are_refused(
+    monkeypatch: pytest.MonkeyPatch, fake: FakeFront, server: RestServer
+) -> None:
+    monkeypatch.setattr(app, "_MAX_ADMITTING", 2)
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    admit = fake.front.admit
+
+    def slow(request: Request) -> Any:
+        begun.release()
+        assert go_on.wait(60)
+        return admit(request)
+
+    monkeypatch.setattr(fake.front, "admit", slow)
+    with ThreadPoolExecutor(2) as others:
+        answers = [others.submit(Client(server.url).send, "GET /connectors") for _ in range(2)]
+        assert begun.acquire(timeout=60)
+        assert begun.acquire(timeout=60)
+        code, body = Client(server.url).send("GET /connectors")
+        go_on.set()
+        assert (code, body["error_code"]) == (503, 503)
+        assert "send this one again later" in body["message"]
+        assert [each.result()[0] for each in answers] == [200, 200]
+    assert Client(server.url).send("GET /connectors")[0] == 200
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from cooperator.leader.http_listener import HttpListener
 from cooperator.leader.tls import ServerCertificates
-from cooperator.leader.tls_listener import TlsListener
 from cooperator.supervision import supervised
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ _BODY_BYTES = {
 _SMALL_BYTES = 64 * 1024
 _LARGE_AT_ONCE = 2
 _BODY_S = 30.0
+_KEEPALIVE_S = 75.0
 _LARGE = web.AppKey("large", asyncio.Semaphore)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -46,7 +47,7 @@ class Endpoint:
         self.port = port
         self._routes = routes
         self._tls = tls
-        self._listener: TlsListener | None = None
+        self._listener: HttpListener | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = supervised(self._run, "http-endpoint")
         self._runner: web.AppRunner | None = None
@@ -80,24 +81,32 @@ class Endpoint:
         self._loop.close()
 
     async def _listen(self) -> None:
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._note])
         app[_LARGE] = asyncio.Semaphore(_LARGE_AT_ONCE)
         for route, handler in self._routes.items():
             method, path = route.split(" ", 1)
             app.router.add_route(
                 method, path, _taking(handler, _BODY_BYTES[route]) if route in _BODY_BYTES else handler
             )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=_KEEPALIVE_S
+        )
         await self._runner.setup()
-        if self._tls is not None:
-            server = self._runner.server
-            assert server is not None
-            self._listener = TlsListener(self.host, self.port, self._tls, server)
-            self.port = await self._listener.start()
-            return
-        site = web.TCPSite(self._runner, self.host, self.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        server = self._runner.server
+        assert server is not None
+        self._listener = HttpListener(self.host, self.port, self._tls, server)
+        self.port = await self._listener.start()
+
+    @web.middleware
+    async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Tell the listener when a request begins and ends."""
+        assert self._listener is not None
+        self._listener.asked(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            if request.transport is not None:
+                self._listener.answered(request.protocol, request.transport)
 
     async def _close(self) -> None:
         if self._listener is not None:

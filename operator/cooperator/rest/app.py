@@ -14,6 +14,8 @@ from cooperator.rest.front import Front, Request
 
 _THREADS: Final = 8
 _BODY_S: Final = 30.0
+_MAX_ADMITTING: Final = 256
+"""Requests whose authorization may be under way at a time; further ones are refused (503)."""
 _HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -35,6 +37,7 @@ class RestServer:
     ) -> None:
         self._front = front
         self._only_here = only_here
+        self._admitting = 0
         self._threads = ThreadPoolExecutor(_THREADS, "rest-front")
         self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve}, tls)
 
@@ -73,7 +76,14 @@ class RestServer:
         )
         loop = asyncio.get_running_loop()
         # Unauthorized requests are refused before their body is read.
-        admitted = await loop.run_in_executor(self._threads, self._front.admit, asked)
+        if self._admitting >= _MAX_ADMITTING:
+            text = f"{self._admitting} requests wait for their authorization; send this one again later"
+            return _last(_response(refusal(RequestRefused(503, text))))
+        self._admitting += 1
+        try:
+            admitted = await loop.run_in_executor(self._threads, self._front.admit, asked)
+        finally:
+            self._admitting -= 1
         if isinstance(admitted, Answer):
             return _last(_response(admitted))
         if admitted:
