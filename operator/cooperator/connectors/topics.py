@@ -1,9 +1,11 @@
 """Kafka requests about topics for connectors, and their client properties."""
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -16,6 +18,8 @@ from cooperator.connectors.references import Resolver
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
+FAILURE_S: Final = 10.0
+"""For so long brokers that did not say their cluster's id are not asked again."""
 _FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
@@ -63,20 +67,40 @@ def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
 
 
 class GroupCluster:
-    """The Kafka cluster of a Worker's group. Its id is asked for once."""
+    """The Kafka cluster of a Worker's group. Its id is asked for once.
 
-    def __init__(self, resolver: Resolver) -> None:
+    A failure is remembered for ``FAILURE_S``, so that of many tasks that start while no broker answers only
+    the first waits for the time-out. ``now`` is a monotonic clock, in seconds. Thread-safe: callers at the
+    same time wait for one answer.
+    """
+
+    def __init__(self, resolver: Resolver, now: Callable[[], float] = time.monotonic) -> None:
         self._resolver = resolver
+        self._now = now
         self._id = ""
+        self._failure = ""
+        self._failed_until = float("-inf")
+        self._lock = threading.Lock()
 
     def id(self) -> str:
         """Returns the cluster's id; empty if no brokers are known. Raises ``KafkaUnavailable``."""
-        if not self._id and self._resolver.bootstrap_servers:
-            config = {"connector.class": "cluster"}
-            options, _, _ = resolved_options(KafkaOptions, config, self._resolver)
-            with reaching(options), _asking(client_config(options)) as admin:
-                self._id = admin.describe_cluster(request_timeout=_TIMEOUT_S).result().cluster_id or ""
-        return self._id
+        with self._lock:
+            if self._id or not self._resolver.bootstrap_servers:
+                return self._id
+            if self._now() < self._failed_until:
+                raise KafkaUnavailable(self._failure)
+            try:
+                self._id = self._ask()
+            except KafkaUnavailable as error:
+                self._failure, self._failed_until = str(error), self._now() + FAILURE_S
+                raise
+            return self._id
+
+    def _ask(self) -> str:
+        config = {"connector.class": "cluster"}
+        options, _, _ = resolved_options(KafkaOptions, config, self._resolver)
+        with reaching(options), _asking(client_config(options)) as admin:
+            return admin.describe_cluster(request_timeout=_TIMEOUT_S).result().cluster_id or ""
 
     def id_if_known(self) -> str:
         """Like ``id``; empty if no broker answers. For checks that an outage must not turn into a failure."""
