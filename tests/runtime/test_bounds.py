@@ -88,7 +88,14 @@ def test_with_allowed_paths_nothing_else_is_opened(tmp_path: Path) -> None:
     ):
         assert is_allowed(str(path), prefixes), path
     for path in (
-        *(beside, allowed / "link", allowed / "link/x", allowed / "../ab", f"{allowed}/*/../../ab"),
+        *(
+            beside,
+            allowed / "link",
+            allowed / "link/x",
+            allowed / "link/*",
+            allowed / "../ab",
+            f"{allowed}/*/../../ab",
+        ),
         *(f"{allowed}/{{x,../../ab}}/*", f"{allowed}/\\../ab", f"{allowed}/{{a/..,..}}/../x"),
     ):
         assert not is_allowed(str(path), prefixes), path
@@ -100,6 +107,57 @@ def test_with_allowed_paths_nothing_else_is_opened(tmp_path: Path) -> None:
         "s3a://lake/i*",
     ):
         assert not is_allowed(uri, prefixes), uri
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """A directory that may be opened, with links out of it and within it."""
+    allowed, outside = tmp_path / "a", tmp_path / "ab"
+    for directory in (allowed / "sub/own", outside / "in"):
+        directory.mkdir(parents=True)
+    for link, target in {
+        "sub/link": outside / "in",
+        "sub/relative": "../../ab",
+        "sub/chain": allowed / "sub/link",
+        "dangling": outside / "later/x",
+        "within": allowed / "sub/own",
+        "up": "..",
+    }.items():
+        (allowed / link).symlink_to(target)
+    return allowed
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE:"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("sub/link", "sub/link/in", "sub/link/new/and/deeper", "sub/relative/in/x", "sub/chain/x"),
+        *("dangling", "dangling/new", "up/ab", "new/../sub/link/x", "within/../link/x"),
+        # Hadoop reads a/sub/x and a/sub/own, the system ab/x and ab/own.
+        *("sub/link/../x", "sub/link/../own", "within/../../up/new"),
+    ],
+)
+def test_no_link_leads_out_of_an_allowed_directory_wherever_it_is_in_the_path(
+    linked: Path, path: str, scheme: str
+) -> None:
+    assert not is_allowed(f"{scheme}{linked}/{path}", [str(linked)])
+    assert "is not a path that the Worker allows" in refused(
+        {**FILES, "path": f"{scheme}{linked}/{path}"}, str(linked)
+    )
+
+
+@pytest.mark.parametrize("path", ["within", "within/new/deeper", "within/../x", "sub/../within/x", "up/a/x"])
+def test_links_within_an_allowed_directory_are_followed(linked: Path, path: str) -> None:
+    assert is_allowed(f"{linked}/{path}", [str(linked)])
+
+
+def test_dots_after_a_link_do_not_lead_into_the_systems_directories(tmp_path: Path) -> None:
+    """Hadoop takes /var/run/../etc for /var/etc, and the system takes it for /etc."""
+    (tmp_path / "link").symlink_to("/usr/lib")
+    for path in (f"{tmp_path}/link/../../etc/passwd", f"{tmp_path}/link/../../proc/self/environ"):
+        assert not is_allowed(path, ())
+        assert "add its directory to spec.allowedPaths" in refused({**COPY, "ssl.ca.location": path})
+    assert is_allowed(f"{tmp_path}/link/../share/ca.pem", ())
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A member resolves references from allowed places only, and no repr shows their values."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connectors import references
 from cooperator.connectors.references import Resolver, UnresolvedReference
 
 ENVIRONMENT = {"PASSWORD": "hunter2", "OTHER": "x"}
@@ -94,11 +96,36 @@ def test_links_and_dots_do_not_lead_out_of_an_allowed_directory(tmp_path: Path) 
     (allowed / "link").symlink_to(beside / "key")
     (allowed / "directory").symlink_to(beside)
     (allowed / "..data").symlink_to(allowed)
+    (allowed / "dangling").symlink_to(beside / "later")
     resolver = replace(RESOLVER, allowed_files=(str(allowed),))
-    for path in ("link", "directory/key", "../ab/key", "./../ab/key", "//../ab/key"):
+    for path in (
+        *("link", "directory/key", "../ab/key", "./../ab/key", "//../ab/key"),
+        *("directory/new/key", "dangling", "dangling/key", "..data/directory/key", "directory/../ab/key"),
+    ):
         assert "is not below a path that this Worker allows" in refused(resolver, f"{allowed}/{path}")
     assert "is not below" in refused(resolver, str(beside / "key"))
     assert resolver.resolve({"a": "${file:" + f"{allowed}/..data/key" + "}"}).config == {"a": "a"}
+
+
+def test_a_link_that_changes_after_the_check_is_not_followed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("a/key", "secret"):
+        (tmp_path / name).write_text(name)
+    link = tmp_path / "a" / "link"
+    link.symlink_to("key")
+    check = references._is_below
+
+    def checked(real: str, prefixes: Sequence[str]) -> bool:
+        found = check(real, prefixes)
+        link.unlink()
+        link.symlink_to(tmp_path / "secret")
+        return found
+
+    monkeypatch.setattr(references, "_is_below", checked)
+    resolver = replace(RESOLVER, allowed_files=(str(tmp_path / "a"),))
+    assert resolver.resolve({"a": "${file:" + str(link) + "}"}).config == {"a": "a/key"}
 
 
 @given(st.text(st.sampled_from("./ab\x00~%:${"), max_size=30))

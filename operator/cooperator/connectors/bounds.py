@@ -19,7 +19,7 @@ from cooperator.connectors.options import (
     is_full_path,
     resolved_options,
 )
-from cooperator.connectors.outputs import normal
+from cooperator.connectors.outputs import normal, path_of
 from cooperator.connectors.references import Resolved, Resolver
 
 SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")
@@ -134,7 +134,8 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
     """Whether a Connector may open the path. With ``allowed``, the resolved path must be below one of them;
 
     without, system directories are denied. A path with wildcards counts as the
-    directory above the first one. Remote paths are compared by scheme, bucket and normalised path.
+    directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
+    ``..`` follows a link, both readings must be allowed: Hadoop drops the link, other clients follow it.
     """
     if "\\" in path:
         return False  # Hadoop's wildcards take it away, so that it may hide "..".
@@ -145,12 +146,12 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
         if ".." in _GLOB_PARTS.split(path):
             return False
         fixed = fixed.rpartition("/")[0] or "/"
-    real = _real(fixed)
+    readings = {_real(fixed), _followed(fixed)}
     prefixes = [_real(prefix) for prefix in allowed]
     if prefixes:
-        return any(_is_below(real, prefix) for prefix in prefixes)
+        return all(any(_is_below(real, prefix) for prefix in prefixes) for real in readings)
     system = [_real(prefix) for prefix in SYSTEM]
-    return not any(_is_below(real, each) or _is_below(each, real) for each in system)
+    return not any(_is_below(real, each) or _is_below(each, real) for real in readings for each in system)
 
 
 def _is_file_name(path: str) -> bool:
@@ -163,10 +164,19 @@ def _is_file_name(path: str) -> bool:
 
 
 def _real(path: str) -> str:
+    """The path after Hadoop's way: each ``..`` drops what is before it, then links are followed."""
     plain = normal(path)
     if not plain.startswith("file:"):
         return plain
     return f"file:{os.path.realpath(plain.removeprefix('file:') or '/')}"
+
+
+def _followed(path: str) -> str:
+    """The path after the system's way: links are followed first."""
+    plain = normal(path)
+    if not plain.startswith("file:"):
+        return plain
+    return f"file:{os.path.realpath('/' + path_of(path).lstrip('/'))}"
 
 
 def _is_below(path: str, prefix: str) -> bool:

@@ -63,6 +63,11 @@ def normal(directory: str, default: str = LOCAL) -> str:
     return f"{scheme}:{where}/{posixpath.normpath('/' + path).lstrip('/')}".rstrip("/")
 
 
+def path_of(directory: str) -> str:
+    """Returns the path of a directory as it is written, without scheme and authority."""
+    return _parts(directory)[2]
+
+
 def _parts(directory: str) -> tuple[str, str, str]:
     match = None if directory.startswith("/") else _URI.match(directory)
     if match is None:

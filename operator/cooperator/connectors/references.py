@@ -144,9 +144,8 @@ def own_topics(group_id: str) -> frozenset[str]:
     return frozenset(f"{group_id}-{name}" for name in names)
 
 
-def is_below(path: str, prefixes: Iterable[str]) -> bool:
-    """Whether a file is at or below one of the directories, after following all links."""
-    real = os.path.realpath(path)
+def _is_below(real: str, prefixes: Iterable[str]) -> bool:
+    """Whether a file without links in its path is at or below one of the directories, wherever links lead."""
     found = (os.path.realpath(prefix) for prefix in prefixes)
     return any(real == prefix or real.startswith(f"{prefix.rstrip('/')}/") for prefix in found)
 
@@ -198,10 +197,11 @@ def _path_and_key(rest: str) -> tuple[str, str]:
 def _from_file(where: str, rest: str, allowed: Sequence[str]) -> str:
     path, key = _path_and_key(rest)
     try:
-        if not path.startswith("/") or not is_below(path, allowed):
+        # The path that is checked is opened: links that are followed twice may have changed in between.
+        real = os.path.realpath(path)
+        if not path.startswith("/") or not _is_below(real, allowed):
             raise UnresolvedReference(_not_allowed(where, path), lasting=True)
-        # Open the path that was checked, since links may have changed since.
-        text = Path(os.path.realpath(path)).read_text()
+        text = Path(real).read_text()
     except UnresolvedReference:
         raise
     except (OSError, ValueError) as error:
