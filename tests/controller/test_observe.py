@@ -130,6 +130,20 @@ def test_last_words_name_the_incarnation_that_has_ended() -> None:
     assert not has_ended(second, seen), "it began in the second in which the other ended"
 
 
+@pytest.mark.parametrize(
+    ("words", "digest"),
+    [
+        (f"{UID}/7\nfrozen-by 0123456ab\n", "0123456ab"),
+        ("frozen-by 0123456ab", "0123456ab"),
+        (f"{UID}/7\n", ""),
+        ("a frozen-by 0123456ab", ""),
+        ("frozen-by /etc", ""),
+    ],
+)
+def test_last_words_name_the_task_whose_thread_has_frozen_the_member(words: str, digest: str) -> None:
+    assert pod(body(running(9), 1, last=terminated(9, words))).frozen_by == digest
+
+
 def test_without_last_words_the_kubelets_times_have_to_do() -> None:
     seen = body(WAITING, 1, last=terminated(9))
     assert has_ended(PodIncarnation(UID, ZERO_MS + 8_999), seen)

@@ -73,3 +73,21 @@ def test_it_is_quarantined_after_its_second_member_and_its_neighbour_runs(runnin
     running("delete", "connector", "ice")
     eventually(lambda: not tasks("ice"), 60)
     eventually(calm, 10)
+
+
+@slow("env -u CI pytest tests/local/test_freezes.py")
+@pytest.mark.parametrize("where", ["later"])
+def test_a_task_that_freezes_long_after_its_start_is_named_by_the_watchdog(
+    running: Local, where: str
+) -> None:
+    def tasks(connector: str) -> list[dict[str, Any]]:
+        return [task for task in running.ask("tasks") if task["connector"] == connector]
+
+    one = CONNECTOR.replace("tasksMax: 2, config: {units: 2", "tasksMax: 1, config: {units: 1")
+    running.apply(WORKER, CONNECTOR.replace("WHICH", "calm").replace("WHERE", "never"))
+    running.apply(one.replace("WHICH", "ice").replace("WHERE", where))
+    eventually(lambda: [t.get("reason") for t in tasks("ice") if t["task"] == 0] == ["PoisonTask"], 300)
+    eventually(lambda: [task["state"] for task in tasks("calm")] == ["RUNNING"] * 3, 60)
+    assert not any(task.get("reason") for task in tasks("calm")), (
+        "those that were new with it are not accused"
+    )

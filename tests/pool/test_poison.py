@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cooperator.model import TaskId
+from cooperator.model.thread_names import task_digest
 from cooperator.pool import ReportReason, pardon
 from cooperator.pool.poison import WATCH_MS
 from tests.pool.unreliable_pods import UnreliablePods
@@ -169,6 +170,44 @@ def test_quarantine_lasts_until_a_pardon(pool: Start) -> None:
 
     pods.memory = pardon(pods.memory, [BAD])
     assert pods.decide().facts.poisoned == frozenset()
+
+
+def freezes(pods: UnreliablePods, identity: str, task: TaskId) -> None:
+    pods.crash(identity, frozen_by=task_digest(task))
+    pods.settle()
+
+
+def test_a_task_whose_thread_froze_its_member_counts_however_long_it_had_run(pool: Start) -> None:
+    pods = pool(2)
+    for identity in ("lake-0", "lake-1"):
+        for _ in range(5):
+            survives(pods, identity, BAD, GOOD)
+        starts(pods, identity, OTHER)
+        freezes(pods, identity, BAD)
+    assert poisoned(pods) == {BAD}
+    assert not pods.decide().facts.suspected, "neither its old neighbour nor the new one"
+
+
+@pytest.mark.parametrize(("hours", "quarantined"), [(23, True), (25, False)])
+def test_a_thread_that_was_seen_to_freeze_a_member_is_remembered_for_a_day(
+    pool: Start, hours: int, quarantined: bool
+) -> None:
+    pods = pool(2)
+    survives(pods, "lake-0", BAD)
+    freezes(pods, "lake-0", BAD)
+    survives(pods, "lake-1", BAD)
+    pods.now_ms += hours * 3_600_000 - WATCH_MS
+    pods.decide()
+    freezes(pods, "lake-1", BAD)
+    assert (BAD in poisoned(pods)) == quarantined
+
+
+def test_a_digest_of_no_task_of_the_member_leaves_the_new_tasks_accused(pool: Start) -> None:
+    pods = pool(2)
+    for identity in ("lake-0", "lake-1"):
+        starts(pods, identity, BAD)
+        freezes(pods, identity, OTHER)
+    assert poisoned(pods) == {BAD}
 
 
 def test_requested_ends_do_not_count(pool: Start) -> None:

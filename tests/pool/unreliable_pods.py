@@ -127,10 +127,11 @@ class UnreliablePods:
         self.held.pop(identity, None)
         self.members[identity] = MemberSeen(pod.incarnation, busy=True)
 
-    def crash(self, identity: str, by_signal: bool = True) -> None:
+    def crash(self, identity: str, by_signal: bool = True, frozen_by: str = "") -> None:
         pod = self.pods[identity]
         self.running.pop((identity, pod.incarnation), None)
-        self._put(pod, phase=Phase.ENDED, killed=pod.incarnation if by_signal else "")
+        killed = pod.incarnation if by_signal else ""
+        self._put(pod, phase=Phase.ENDED, killed=killed, frozen_by=frozen_by)
 
     def _end(self, pod: Pod) -> None:
         self.running.pop((pod.identity, pod.incarnation), None)

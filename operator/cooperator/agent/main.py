@@ -19,6 +19,7 @@ from cooperator.agent.metrics import MemberMetrics, MetricsListener
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pages import Pages
+from cooperator.agent.pod import last_words
 from cooperator.agent.proofs import Proof, Proofs
 from cooperator.agent.state import IllegalStep, Report
 from cooperator.agent.synchronized import SynchronizedSupervisor
@@ -318,7 +319,7 @@ def run_worker(options: WorkerOptions) -> int:
     process dies. Raises OSError when the port is taken.
     """
     common(group=options.group_id, member=options.identity)
-    watchdog = ProcessWatchdog(own_process_group())
+    watchdog = ProcessWatchdog(own_process_group(), last_words())
     agent = Agent(options, watchdog)
 
     def on_signal(number: int, frame: FrameType | None) -> None:

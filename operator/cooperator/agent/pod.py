@@ -19,8 +19,13 @@ def begin_incarnation(pod_uid: str) -> str:
     container names the incarnation that ended. If it cannot be written, the times in the report have to do.
     """
     incarnation = str(PodIncarnation(pod_uid, time.time_ns() // 1_000_000))
-    last_words = Path(os.environ.get(LAST_WORDS, "/dev/termination-log"))
-    if last_words.exists():
+    file = last_words()
+    if file.exists():
         with suppress(OSError):
-            last_words.write_text(f"{incarnation}\n")
+            file.write_text(f"{incarnation}\n")
     return incarnation
+
+
+def last_words() -> Path:
+    """The file of the termination message. Its first line is the incarnation, if it is a pod's."""
+    return Path(os.environ.get(LAST_WORDS, "/dev/termination-log"))

@@ -9,13 +9,16 @@ import ctypes
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from cooperator.connectors.base import Cancelled, Connector, RunningUnit, UnitContext, UnitProgress
 from cooperator.connectors.options import LocalFile, Options, option
 
+_LATER_MS = 65_000
 _DELAY = "a number of milliseconds"
 
 
@@ -33,8 +36,10 @@ class NoopOptions(Options):
         expected="how many of its first starts each unit fails (requires a journal)",
         ge=0,
     )
-    freezes: Literal["never", "units", "start"] = option(
-        "freezes", "never", expected="never, units or start: the call after which the whole member freezes"
+    freezes: Literal["never", "units", "start", "later"] = option(
+        "freezes",
+        "never",
+        expected="never, units, start, or later (65 s after the start): when the whole member freezes",
     )
     fail_after_ms: int | None = option("fail.after.ms", None, expected=_DELAY, ge=0)
 
@@ -64,8 +69,13 @@ class Noop(Connector[NoopOptions]):
 
 
 def _freeze() -> None:
-    """Hold the interpreter lock forever, as a loop in a native library would: no other thread can run."""
+    """Hold the interpreter lock forever, as a call of a native library would: no other thread can run."""
     ctypes.PyDLL(None).sleep(3_600)
+
+
+def _freeze_busily() -> None:
+    """Like ``_freeze``, but use the processor meanwhile."""
+    deque(repeat(0), maxlen=0)
 
 
 class _Running:
@@ -91,6 +101,8 @@ class _Running:
         if self._fails:
             raise RuntimeError(f"fails in its first {self._options.fail_starts} starts, as configured")
         age_ms = (time.monotonic() - self._started) * 1000
+        if self._options.freezes == "later" and age_ms >= _LATER_MS:
+            _freeze_busily()
         if self._options.fail_after_ms is not None and age_ms >= self._options.fail_after_ms:
             raise RuntimeError(f"failed as configured after {self._options.fail_after_ms} ms")
         return UnitProgress()

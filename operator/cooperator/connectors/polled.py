@@ -12,11 +12,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from cooperator.connectors.base import UnitContext, UnitProgress
 from cooperator.connectors.output_owner import ensure_query
 from cooperator.connectors.places import Place, create, names
+from cooperator.model import thread_name
+from cooperator.supervision import name_native_thread
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +128,7 @@ class PolledUnit:
         self._context.closing.close()
 
     def _run(self) -> None:
+        name_native_thread(partial(thread_name, self._context.task))
         try:
             batch = self._batches.begun()
             while not self._context.cancelled.is_set():

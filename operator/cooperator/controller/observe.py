@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.model import PodIncarnation
+from cooperator.model.thread_names import frozen_by
 from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
 
 Body = Mapping[str, Any]
@@ -81,6 +82,7 @@ def pod(body: Body) -> Pod:
         node=body.get("spec", {}).get("nodeName") or "",
         self_restarting=_is_restarted(body),
         killed=killed(body),
+        frozen_by=frozen_by(seen.last_words) if seen else "",
     )
 
 

@@ -13,11 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from cooperator.agent.pod import LAST_WORDS
 from cooperator.local import processes
 from cooperator.local.layout import known_fields, read_json, write_json
+from cooperator.model.thread_names import frozen_by
 
 INCARNATION = "life.json"
 LOG = "member.log"
+LAST_WORDS_FILE = "last-words"
 _REMEMBERED = 8
 
 
@@ -31,6 +34,7 @@ class ProcessIncarnation:
     to end. ``ended_ms`` is when *nothing* of it ran any more, which proves its end. ``exit_code`` is negative
     for a signal; None when no daemon saw the exit. ``removed``: its end has been handled. ``past`` holds the
     previous incarnations, all ended, newest first (the last few). ``restarts`` counts them all.
+    ``frozen_by`` stands for the task whose thread froze it, if its watchdog saw one.
     """
 
     identity: str
@@ -46,6 +50,7 @@ class ProcessIncarnation:
     removed: bool = False
     past: tuple[str, ...] = ()
     restarts: int = 0
+    frozen_by: str = ""
 
     @property
     def ended(self) -> bool:
@@ -87,9 +92,10 @@ class MemberProcesses:
             past = (earlier.incarnation, *earlier.past)[:_REMEMBERED]
             process = replace(process, past=past, restarts=earlier.restarts + 1)
         self._write(process)
-        child = processes.spawn(
-            command(process.incarnation), process.incarnation, self._directory / identity / LOG, environment
-        )
+        folder = self._directory / identity
+        (folder / LAST_WORDS_FILE).write_text("")
+        variables = {**(environment or {}), LAST_WORDS: str(folder / LAST_WORDS_FILE)}
+        child = processes.spawn(command(process.incarnation), process.incarnation, folder / LOG, variables)
         self._children[process.incarnation] = child
         process = replace(process, pid=child.pid)
         self._write(process)
@@ -148,7 +154,9 @@ class MemberProcesses:
             return process
         code = child.returncode if child is not None else None
         self._children.pop(process.incarnation, None)
-        process = replace(process, ended_ms=self._clock_ms(), exit_code=code)
+        words = self._directory / process.identity / LAST_WORDS_FILE
+        froze = frozen_by(words.read_text(errors="replace")) if words.exists() else ""
+        process = replace(process, ended_ms=self._clock_ms(), exit_code=code, frozen_by=froze)
         self._write(process)
         return process
 

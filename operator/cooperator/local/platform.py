@@ -167,6 +167,7 @@ def pod(process: ProcessIncarnation) -> Pod:
         mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
         terminating_since_ms=process.terminating_ms,
         killed=process.incarnation if _killed(process) else "",
+        frozen_by=process.frozen_by,
     )
 
 

@@ -14,6 +14,7 @@ from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unst
 from cooperator.model.policy import Fencing, Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
 from cooperator.model.status import PROBLEMS, TaskState, TaskStatus, is_amiss
+from cooperator.model.thread_names import thread_name
 
 __all__ = [
     "INSTANCE",
@@ -46,5 +47,6 @@ __all__ = [
     "Warmth",
     "group_tasks",
     "is_amiss",
+    "thread_name",
     "without_reserved",
 ]

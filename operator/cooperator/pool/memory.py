@@ -68,8 +68,9 @@ class PoolMemory:
     ``incarnations``: per identity with a pod. ``ended``: per identity, its last incarnations whose end is
     proven, oldest first. ``cut_off``: per identity, since when its node is unreachable and it is not a
     member. ``rolling``: identities that are being replaced. ``shrink_since_ms``: since when fewer replicas
-    are desired. ``starting``, ``suspects`` (with their deaths), ``alone``, ``quarantined`` and ``trial``:
-    tasks that may kill their members (``poison``).
+    are desired. ``starting``, ``suspects`` (with their deaths), ``alone``, ``seen_freezing`` (with the time
+    of the last death, ms since the epoch), ``quarantined`` and ``trial``: tasks that may kill their members
+    (``poison``).
     """
 
     slots: frozenset[int] | None = None
@@ -83,5 +84,6 @@ class PoolMemory:
     starting: Mapping[str, Starting] = field(default_factory=dict)
     suspects: Mapping[TaskId, int] = field(default_factory=dict)
     alone: frozenset[TaskId] = frozenset()
+    seen_freezing: Mapping[TaskId, int] = field(default_factory=dict)
     quarantined: frozenset[TaskId] = frozenset()
     trial: SuspectTrial | None = None

@@ -40,7 +40,8 @@ class Pod:
     ``terminating_since_ms``: since when it is TERMINATING. ``node``: empty while it is not on a node, or
     where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
     ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
-    having asked for its end; empty if there is none.
+    having asked for its end; empty if there is none. ``frozen_by``: the digest of the task whose thread had
+    frozen that one, if its watchdog has seen any (``model.thread_names``).
     """
 
     identity: str
@@ -54,6 +55,7 @@ class Pod:
     node: str = ""
     self_restarting: bool = False
     killed: str = ""
+    frozen_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

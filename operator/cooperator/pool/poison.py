@@ -7,6 +7,9 @@ been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a t
 suspect in at least one is quarantined. Other suspects start one at a time; the number doubles after each
 trial without a death, until a suspect is proven or all are cleared; their neighbours run on. A start that its
 member survives for ``WATCH_MS`` clears a task.
+
+If the watchdog saw a thread of a task run while its member was frozen, the death counts against that task
+alone, however long it had run, and is remembered for ``SEEN_FREEZING_MS``.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,11 +17,14 @@ from dataclasses import replace
 from typing import Final
 
 from cooperator.model import TaskId
+from cooperator.model.thread_names import of_digest
 from cooperator.pool.memory import PoolMemory, Starting, SuspectTrial
 from cooperator.pool.observed import PoolObserved
 
 WATCH_MS: Final = 60_000
 """Milliseconds after its start during which a task is suspected if its member dies."""
+SEEN_FREEZING_MS: Final = 24 * 3_600_000
+"""Milliseconds for which a task is suspected after its thread was seen to freeze a member."""
 _TURN_MS: Final = 60_000
 """Milliseconds for which a suspect that does not start delays the others."""
 _REMEMBERED: Final = 10_000
@@ -32,6 +38,8 @@ def watch(
     suspects, alone, quarantined = dict(memory.suspects), set(memory.alone), set(memory.quarantined)
     starting = {i: s for i, s in memory.starting.items() if i not in _unhealthy(observed)}
     killed = {pod.identity: pod.killed for pod in observed.pods}
+    frozen_by = {pod.identity: pod.frozen_by for pod in observed.pods}
+    freezing = {task: at_ms for task, at_ms in memory.seen_freezing.items() if task in suspects}
     accused: set[TaskId] = set()
     for identity, incarnation in sorted(crashed.items()):
         last = starting.pop(identity, None)
@@ -39,7 +47,10 @@ def watch(
             continue
         if last.hangs:
             continue  # Its watchdog has ended it for that stop, and not for a task that started.
-        tasks = {t for t, at_ms in last.tasks.items() if last.seen_ms - at_ms < WATCH_MS} - quarantined
+        tasks = of_digest(last.tasks, frozen_by.get(identity, "")) - quarantined
+        freezing.update(dict.fromkeys(tasks, now_ms))
+        if not tasks:
+            tasks = {t for t, at_ms in last.tasks.items() if last.seen_ms - at_ms < WATCH_MS} - quarantined
         accused |= tasks
         suspects.update({task: suspects.get(task, 0) + 1 for task in tasks})
         alone |= tasks if _is_one(tasks) else set()
@@ -55,7 +66,7 @@ def watch(
             tasks_ms = {t: now_ms if t in member.starting else known.get(t, now_ms) for t in owned}
             for task, at_ms in tasks_ms.items():
                 # Quarantined tasks start nowhere, so they cannot be cleared by surviving.
-                if now_ms - at_ms >= WATCH_MS and task not in quarantined:
+                if _cleared_ms(task, at_ms, freezing) <= now_ms and task not in quarantined:
                     suspects.pop(task, None)
             starting[identity] = Starting(member.incarnation, tasks_ms, now_ms, member.hangs)
     # A member may leave the group before its host observes the death.
@@ -68,6 +79,7 @@ def watch(
         suspects=suspects,
         alone=frozenset(alone & suspects.keys()),
         starting=starting,
+        seen_freezing={task: at_ms for task, at_ms in freezing.items() if task in suspects},
         quarantined=frozenset(quarantined & suspects.keys()),
     )
     return replace(memory, trial=_trial(memory, accused, deaths, now_ms))
@@ -82,7 +94,7 @@ def waiting(memory: PoolMemory, deaths: int) -> frozenset[TaskId]:
 def timers_ms(memory: PoolMemory) -> list[int]:
     """Return when suspects will be cleared, or the next one has its turn."""
     found = [
-        at_ms + WATCH_MS
+        _cleared_ms(task, at_ms, memory.seen_freezing)
         for each in memory.starting.values()
         for task, at_ms in each.tasks.items()
         if task in memory.suspects
@@ -99,6 +111,12 @@ def pardon(memory: PoolMemory, tasks: Iterable[TaskId]) -> PoolMemory:
         alone=memory.alone - cleared,
         quarantined=memory.quarantined - cleared,
     )
+
+
+def _cleared_ms(task: TaskId, at_ms: int, freezing: Mapping[TaskId, int]) -> int:
+    """Return when (ms) a task that started at ``at_ms`` is not suspected any more."""
+    seen_ms = freezing.get(task)
+    return at_ms + WATCH_MS if seen_ms is None else max(at_ms + WATCH_MS, seen_ms + SEEN_FREEZING_MS)
 
 
 def _is_one(tasks: Collection[TaskId]) -> bool:

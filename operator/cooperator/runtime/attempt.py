@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 
-from cooperator.model import TaskId
+from cooperator.model import TaskId, thread_name
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.progress import waiting_progress
 from cooperator.runtime.traces import describe, lasting_reason
-from cooperator.supervision import supervised
+from cooperator.supervision import name_native_thread, supervised
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +118,7 @@ class Attempt:
                 self._run.cancelled.set()
 
     def _live(self) -> None:
+        name_native_thread(partial(thread_name, self._task))
         if self.previous is not None:
             if not self.previous.wait(_PATIENCE_S):
                 text = waiting_progress("waiting for the previous attempt to end")

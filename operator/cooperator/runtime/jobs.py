@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
@@ -25,13 +26,14 @@ from cooperator.connectors.units import (
     settle_layout,
     task_configs,
 )
-from cooperator.model import Epoch, TaskId
+from cooperator.model import Epoch, TaskId, thread_name
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.attempt import Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.lag import Lag, LagPool
 from cooperator.runtime.progress import WaitReasons, instance_progress, paused_progress, task_progress
 from cooperator.runtime.traces import TaskFailed, describe, lasting_reason
+from cooperator.supervision import name_native_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +142,7 @@ def _run_whole_task(
         attempt=work.attempt,
         server=work.server,
     )
-    opened = _Opened(name, lambda: connector.open_task(options, context))
+    opened = _Opened(work.task, name, lambda: connector.open_task(options, context))
 
     def poll() -> tuple[Mapping[str, UnitProgress | None], int | None]:
         task = opened.running()
@@ -244,7 +246,8 @@ R = TypeVar("R", bound=_Stoppable)
 class _Opened(Generic[R]):
     """A unit or a task that is opened on a thread of its own, and then runs."""
 
-    def __init__(self, name: str, open_: Callable[[], R]) -> None:
+    def __init__(self, task: TaskId, name: str, open_: Callable[[], R]) -> None:
+        self._task = task
         self._name = name
         self._running: R | None = None
         self._failure: Exception | None = None
@@ -252,6 +255,7 @@ class _Opened(Generic[R]):
         self._thread.start()
 
     def _open(self, open_: Callable[[], R]) -> None:
+        name_native_thread(partial(thread_name, self._task))
         try:
             self._running = open_()
         except Exception as error:
@@ -280,7 +284,7 @@ class _Opened(Generic[R]):
 
 class _Unit(_Opened[RunningUnit]):
     def __init__(self, connector: Connector[Any], options: Options, context: UnitContext) -> None:
-        super().__init__(context.unit, lambda: connector.open(options, context))
+        super().__init__(context.task, context.unit, lambda: connector.open(options, context))
 
     def poll(self) -> UnitProgress | None:
         """Returns the progress, or None while the unit is opening; raises its error."""

@@ -3,6 +3,20 @@
 Contents: the supervisor, and how a program reacts to a death. Imports no other package.
 """
 
-from cooperator.supervision.threads import Death, ThreadSupervisor, deaths, end_process_on_death, supervised
+from cooperator.supervision.threads import (
+    Death,
+    ThreadSupervisor,
+    deaths,
+    end_process_on_death,
+    name_native_thread,
+    supervised,
+)
 
-__all__ = ["Death", "ThreadSupervisor", "deaths", "end_process_on_death", "supervised"]
+__all__ = [
+    "Death",
+    "ThreadSupervisor",
+    "deaths",
+    "end_process_on_death",
+    "name_native_thread",
+    "supervised",
+]

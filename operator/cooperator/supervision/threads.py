@@ -10,7 +10,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 log = logging.getLogger(__name__)
@@ -82,3 +84,13 @@ def end_process_on_death() -> None:
             os._exit(EXIT_CODE)
 
     of_process.on_death = end
+
+
+def name_native_thread(name_of: Callable[[int], str]) -> None:
+    """Give the calling thread a name that other processes see; ``name_of`` gets its native id.
+
+    Does nothing where the system has no such names.
+    """
+    native_id = threading.get_native_id()
+    with suppress(OSError):
+        Path(f"/proc/self/task/{native_id}/comm").write_text(name_of(native_id))
