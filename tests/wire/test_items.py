@@ -43,17 +43,20 @@ def test_a_report_in_arrival_order_is_predicted(
 ) -> None:
     known = KnownItems()
     known.expect(first, codec.write_items_hashed(first, "field"))
-    assert frozenset(read(known, first)) == frozenset(first)
+    found = read(known, first)
+    assert frozenset(found) == frozenset(first)
     own = dict.fromkeys(as_written(first))
     for lost, given_now in assignments:
         gone = frozenset(item for n, item in enumerate(own) if n in lost)
         new = tuple(item for item in given_now if item not in own)
-        known.foresee(gone, codec.write_items_hashed(new, "field"))
+        owned = (*found, *new)
+        known.foresee(owned, gone, codec.write_items_hashed(new, "field"))
         own = dict.fromkeys([*(item for item in own if item not in gone), *as_written(new)])
         with pytest.MonkeyPatch.context() as patched:
             patched.delattr(codec, "read_items")
             found = read(known, tuple(own))
         assert (frozenset(found), len(found)) == (own.keys(), len(own))
+        assert frozenset(map(id, owned)).issuperset(map(id, found)), "identical objects compare at once"
 
 
 @given(ITEMS, st.frozensets(st.sampled_from(range(30))), ITEMS, ITEMS)
@@ -63,7 +66,7 @@ def test_an_unpredicted_report_is_decoded(
     known = KnownItems()
     read(known, before)
     gone = frozenset(item for n, item in enumerate(before) if n in lost)
-    known.foresee(gone, codec.write_items_hashed(new, "field"))
+    known.foresee((*before, *new), gone, codec.write_items_hashed(new, "field"))
     found = read(known, now)
     assert (frozenset(found), len(found)) == (frozenset(now), len(now))
     assert read(known, now) is found, "unchanged bytes are the same object"

@@ -5,7 +5,7 @@ and its assignment of the round. The metadata lists all that a member owns, and 
 the assignment lists only changes. So what a round assigns counts in its own record and in the next one.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,13 +83,17 @@ def entry_bytes(connector: str) -> int:
 
 def listed_bytes(tasks: Collection[TaskId]) -> int:
     """The bytes of a list of ``tasks``; an empty list counts as nothing."""
-    connectors = {task.connector for task in tasks}
-    return NUMBER_BYTES * len(tasks) + sum(map(entry_bytes, connectors))
+    return NUMBER_BYTES * len(tasks) + _entries_bytes({task[0] for task in tasks})
 
 
-def alone_bytes(tasks: Iterable[TaskId]) -> int:
+def alone_bytes(tasks: Collection[TaskId]) -> int:
     """An upper limit of the bytes of ``tasks``, however they are spread over lists."""
-    return sum(NUMBER_BYTES + entry_bytes(task.connector) for task in tasks)
+    return NUMBER_BYTES * len(tasks) + _entries_bytes([task[0] for task in tasks])
+
+
+def _entries_bytes(connectors: Collection[str]) -> int:
+    """As the sum of ``entry_bytes``: 100,000 names are encoded at once in a fraction of the time."""
+    return _ENTRY_BYTES * len(connectors) + len("".join(connectors).encode())
 
 
 def reported_bytes(member: Member) -> int:

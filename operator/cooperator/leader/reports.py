@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cooperator.group import JoinedMember, Round
-from cooperator.model import Member, TaskId
+from cooperator.model import Member
 from cooperator.wire import DecodeError, KnownItems, Role, decode_metadata, member_of
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class ReportReader:
 
     def __init__(self) -> None:
         self._known: dict[str, _Decoded] = {}
-        self._changing: list[tuple[KnownItems, frozenset[TaskId], bytes]] = []
+        self._changing: list[tuple[KnownItems, Member, bytes]] = []
 
     def read(self, round_: Round) -> Reports:
         """Never raises: a member without valid Connect metadata is idle, and a warning is logged."""
@@ -73,7 +73,7 @@ class ReportReader:
             if not decoded.member.owned:
                 decoded.known.expect(member.owned, assigned)
             else:
-                self._changing.append((decoded.known, member.stopping, assigned))
+                self._changing.append((decoded.known, member, assigned))
 
     def foresee(self) -> None:
         """Encode what the other members will report once they have applied their assignments and revocations.
@@ -81,8 +81,8 @@ class ReportReader:
         If they report exactly that, nothing is decoded. Encoding takes about as long as decoding, but nobody
         waits for it: the assignments are on their way.
         """
-        for known, stopping, assigned in self._changing:
-            known.foresee(stopping, assigned)
+        for known, member, assigned in self._changing:
+            known.foresee(member.owned, member.stopping, assigned)
         self._changing = []
 
     def _decode(self, joined: JoinedMember) -> _Decoded:

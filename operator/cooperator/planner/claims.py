@@ -79,16 +79,22 @@ class Tally(NamedTuple):
 
 def tally(reports: Mapping[str, frozenset[TaskId]], configured: frozenset[TaskId]) -> Tally:
     """Count ``reports``, which maps member ids to what they report."""
-    occupied = _NONE.union(*reports.values())
-    if not occupied:
+    count = sum(map(len, reports.values()))
+    if not count:
         return Tally(configured, _NONE)
+    # A set keeps the room of what was taken out of it, and would be slow to go through: a copy does not.
+    unreported = _NONE.union(configured.difference(*reports.values()))
+    if count == len(configured) - len(unreported):
+        # Each reported item is configured, and in one report only.
+        return Tally(unreported, _NONE)
+    occupied = _NONE.union(*reports.values())
     doubled: set[TaskId] = set()
-    if sum(map(len, reports.values())) > len(occupied):
+    if count > len(occupied):
         seen: set[TaskId] = set()
         for items in reports.values():
             doubled |= seen & items
             seen |= items
-    return Tally(configured - occupied, occupied - configured, frozenset(doubled))
+    return Tally(unreported, occupied - configured, frozenset(doubled))
 
 
 def _lets_go(member: Member, roster: Roster) -> Why | None:

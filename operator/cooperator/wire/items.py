@@ -111,16 +111,20 @@ class KnownItems:
         """
         self._expected = _Expected(items, written, None)
 
-    def foresee(self, gone: frozenset[TaskId], new: bytes) -> None:
+    def foresee(self, owned: tuple[TaskId, ...], gone: frozenset[TaskId], new: bytes) -> None:
         """Expect the items read last without ``gone``, followed by those of ``new``, an encoded array.
 
-        This is how an owner writes that keeps its items in order of arrival.
+        This is how an owner writes that keeps its items in order of arrival. ``owned`` has all these items in
+        any order: those expected are the same objects, as identical objects compare at once.
         """
+        same = dict(zip(owned, owned, strict=True)).get
         if self._own_order is None:
-            self._own_order = read_items(ByteReader(self._bytes), "items")
+            decoded = read_items(ByteReader(self._bytes), "items")
+            self._own_order = tuple(map(same, decoded, decoded))
         items = tuple(filterfalse(gone.__contains__, self._own_order))
         if new != _NOTHING:
-            items = tuple(dict.fromkeys((*items, *read_items(ByteReader(new), "items"))))
+            decoded = read_items(ByteReader(new), "items")
+            items = tuple(dict.fromkeys((*items, *map(same, decoded, decoded))))
         self._expected = _Expected(items, write_items_hashed(items, "items"), items)
 
     def read(self, reader: ByteReader, field: str) -> tuple[TaskId, ...]:
