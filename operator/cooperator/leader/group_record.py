@@ -7,6 +7,7 @@ the assignment lists only changes. So what a round assigns counts in its own rec
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from cooperator.model import Member, TaskId
@@ -83,12 +84,12 @@ def entry_bytes(connector: str) -> int:
 
 def listed_bytes(tasks: Collection[TaskId]) -> int:
     """The bytes of a list of ``tasks``; an empty list counts as nothing."""
-    return NUMBER_BYTES * len(tasks) + _entries_bytes({task[0] for task in tasks})
+    return NUMBER_BYTES * len(tasks) + _entries_bytes(set(map(itemgetter(0), tasks)))
 
 
 def alone_bytes(tasks: Collection[TaskId]) -> int:
     """An upper limit of the bytes of ``tasks``, however they are spread over lists."""
-    return NUMBER_BYTES * len(tasks) + _entries_bytes([task[0] for task in tasks])
+    return NUMBER_BYTES * len(tasks) + _entries_bytes(list(map(itemgetter(0), tasks)))
 
 
 def _entries_bytes(connectors: Collection[str]) -> int:

@@ -2,8 +2,15 @@
 section 11)."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from cooperator.model.ids import TaskId
+
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstu"
+_HIGH: Final = bytes(_DIGITS[unit // 31] if unit < 128 else 0 for unit in range(256))
+_LOW: Final = bytes(_DIGITS[unit % 31] if unit < 128 else 0 for unit in range(256))
+"""Each ASCII character as two digits to the base 31, by which ``String.hashCode()`` multiplies."""
+_SHORT: Final = 256
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
@@ -42,9 +49,14 @@ def sort_tasks(tasks: Iterable[TaskId]) -> list[TaskId]:
 
 def spread_hash(key: str) -> int:
     """Return ``String.hashCode()`` with its upper half folded in; HashMap uses the lower bits of this."""
-    value = 0
-    for unit in key.encode() if key.isascii() else _code_units_of(key):
-        value = 31 * value + unit
+    if key.isascii() and 0 < len(key) <= _SHORT:
+        # Python reads digits much faster than a loop adds them up: a leader hashes 10,000 names in one round.
+        units = key.encode()
+        value = 31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)
+    else:
+        value = 0
+        for unit in _code_units_of(key):
+            value = 31 * value + unit
     value &= 0xFFFFFFFF
     return value ^ (value >> 16)
 

@@ -8,7 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import filterfalse, repeat
-from operator import add, itemgetter
+from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -205,24 +205,18 @@ class ItemsWriter:
         names = self._names
         count = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
         spread = items[count:]
-        connectors, numbers = list(map(itemgetter(0), spread)), list(map(itemgetter(1), spread))
-        distinct = set(connectors)
-        if len(distinct) < len(connectors) or INSTANCE in numbers:
+        tasks = dict(zip(map(itemgetter(0), spread), map(itemgetter(1), spread), strict=True))
+        if len(tasks) < len(spread) or INSTANCE in tasks.values():
             return b""
-        instances = in_order([connector for connector, _ in items[:count]])
-        entries = [b""]
-        if distinct.isdisjoint(instances):
-            entries += [names[connector] + _ONLY_INSTANCE for connector in instances]
-        else:
-            tasks = dict(zip(connectors, numbers, strict=True))
-            for connector in instances:
-                number = tasks.pop(connector, None)
-                own = _ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number)
-                entries.append(names[connector] + own)
-            connectors, numbers = list(tasks), list(tasks.values())
-        entries += map(add, map(names.__getitem__, connectors), map(self._only.__getitem__, numbers))
-        entries[0] = _COUNT.pack(len(entries) - 1)
-        return b"".join(entries)
+        instances: list[bytes] = []
+        for connector in in_order([connector for connector, _ in items[:count]]):
+            number = tasks.pop(connector, None)
+            own = _ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number)
+            instances.append(names[connector] + own)
+        entries = [b""] * (2 * len(tasks))
+        entries[::2] = map(names.__getitem__, tasks)
+        entries[1::2] = map(self._only.__getitem__, tasks.values())
+        return b"".join((_COUNT.pack(len(instances) + len(tasks)), *instances, *entries))
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:

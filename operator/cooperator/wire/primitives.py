@@ -240,7 +240,7 @@ def utf8(value: str, field: str) -> bytes:
 
 def string(value: str, field: str) -> bytes:
     """STRING: at most 32767 bytes of UTF-8."""
-    encoded = utf8(value, field)
+    encoded = value.encode() if value.isascii() else utf8(value, field)
     if len(encoded) > _MAX_STRING_BYTES:
         raise EncodeError(f"{field}: {len(encoded)} bytes; a string holds at most {_MAX_STRING_BYTES}")
     return _INT16.pack(len(encoded)) + encoded
