@@ -162,7 +162,7 @@ def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
     everything = wanted.items.instances if instances else wanted.items.tasks
     items = frozenset(item for n, item in enumerate(sorted(everything)) if n in chosen)
     assert wanted.sort(items, instances) == sorted(items)
-    found = by_connector(items)
+    found = by_connector(items, 0)
     assert found.counts == Counter(item.connector for item in items)
     singly = max(found.counts.values(), default=1) == 1
     assert found.only == ({item.connector: item for item in items} if singly else None)
@@ -175,7 +175,7 @@ def test_a_member_with_one_item_per_connector_releases_the_same_on_the_fast_path
 ) -> None:
     short = Sticky().assign(problem)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(release, "by_connector", lambda items: by_connector(items)._replace(only=None))
+        patched.setattr(release, "by_connector", lambda *given: by_connector(*given)._replace(only=None))
         long = Sticky().assign(problem)
     assert short.released == long.released
     assert short.placed == long.placed

@@ -74,8 +74,10 @@ class ByConnector(NamedTuple):
     only: Mapping[str, TaskId] | None
 
 
-def by_connector(items: frozenset[TaskId]) -> ByConnector:
-    """Group ``items`` by connector."""
+def by_connector(items: frozenset[TaskId], most: int) -> ByConnector:
+    """Group ``items`` by connector; there are ``most`` connectors, or 0 if that is not known."""
+    if 0 < most < len(items):
+        return ByConnector(connector_counts(items), None)
     only = dict(zip(map(itemgetter(0), items), items, strict=True))
     if len(only) == len(items):
         return ByConnector(dict.fromkeys(only, 1), only)

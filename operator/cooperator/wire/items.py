@@ -162,10 +162,11 @@ class _OnlyNumbers(dict[int, bytes]):
 class ItemsWriter:
     """Writes the items of many members: their common parts are encoded once."""
 
-    __slots__ = ("_names", "_only")
+    __slots__ = ("_names", "_only", "_several")
 
     def __init__(self) -> None:
         self._names = _Names()
+        self._several: dict[tuple[int, ...], bytes] = {}
         self._only = _OnlyNumbers()
 
     def write(self, items: Sequence[TaskId], field: str) -> bytes:
@@ -193,7 +194,11 @@ class ItemsWriter:
                 entries[connector].append(task)
         parts = [primitives.int32(len(entries), field)]
         for connector, numbers in entries.items():
-            parts += (self._names[connector], primitives.int32_array(numbers, field))
+            # Where tasks are dealt in turn, many connectors have the same numbers.
+            written = self._several.get(same := tuple(numbers))
+            if written is None:
+                written = self._several[same] = primitives.int32_array(numbers, field)
+            parts += (self._names[connector], written)
         return b"".join(parts)
 
     def _write_singles(self, items: Sequence[TaskId], in_order: _InOrder) -> bytes:

@@ -30,7 +30,7 @@ class Releaser:
         for identity, surplus in self._surpluses.items():
             kept = self._problem.kept[identity]
             owed = frozenset(self._problem.owed.get(identity, ()))
-            counts, only = by_connector(kept)
+            counts, only = by_connector(kept, len(self._problem.sizes))
             if only is not None and not owed:
                 homes.update(dict.fromkeys(self._choose_single(only, surplus), identity))
                 continue

@@ -5,10 +5,14 @@ from collections.abc import Collection, Mapping, Set
 from functools import cached_property
 from itertools import filterfalse
 from operator import itemgetter
+from typing import Final
 
 from cooperator.model import TaskId
 from cooperator.planner.itemsets import connector_counts
 from cooperator.planner.problem import PlacementProblem
+
+_LOOKUP: Final = 20
+"""A lookup costs as much as going through so many more members."""
 
 
 class Running:
@@ -86,7 +90,7 @@ class Running:
 
     def _many_lookups(self) -> bool:
         """Return whether a single pass over everything is cheaper by now."""
-        self._looked_up += len(self._counts)
+        self._looked_up += _LOOKUP + len(self._counts)
         return self._looked_up * 4 > self._size
 
     @cached_property
