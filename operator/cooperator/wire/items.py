@@ -208,20 +208,26 @@ class ItemsWriter:
         spread nearly every entry has one number, and a leader writes 100,000 of them in one round.
         """
         names = self._names
-        count = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
-        spread = items[count:]
+        first = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
+        spread = items[first:]
         tasks = dict(zip(map(itemgetter(0), spread), map(itemgetter(1), spread), strict=True))
-        if len(tasks) < len(spread) or INSTANCE in tasks.values():
+        distinct = set(tasks.values())
+        if len(tasks) < len(spread) or INSTANCE in distinct:
             return b""
         instances: list[bytes] = []
-        for connector in in_order([connector for connector, _ in items[:count]]):
+        for connector in in_order([connector for connector, _ in items[:first]]):
             number = tasks.pop(connector, None)
             own = _ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number)
             instances.append(names[connector] + own)
+        count = _COUNT.pack(len(instances) + len(tasks))
+        if len(distinct) == 1:
+            # This is often so where connectors of the same size are dealt in turn.
+            own = self._only[distinct.pop()]
+            return b"".join((count, *instances, own.join((*map(names.__getitem__, tasks), b""))))
         entries = [b""] * (2 * len(tasks))
         entries[::2] = map(names.__getitem__, tasks)
         entries[1::2] = map(self._only.__getitem__, tasks.values())
-        return b"".join((_COUNT.pack(len(instances) + len(tasks)), *instances, *entries))
+        return b"".join((count, *instances, *entries))
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:

@@ -25,7 +25,7 @@ from cooperator.planner.assignors.release import Releaser
 from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.weighted import place_by_weight
 from cooperator.planner.itemsets import connector_counts
-from cooperator.planner.problem import Placement, PlacementProblem
+from cooperator.planner.problem import DealtInTurn, Placement, PlacementProblem
 
 
 class Sticky:
@@ -39,6 +39,9 @@ class Sticky:
         surpluses = _surpluses(problem, loads) if problem.balance else {}
         if not (pool or surpluses):
             return Placement()
+        if _is_even_start(problem, loads):
+            in_turn = sorted(loads, key=lambda identity: (problem.of_other_kind.get(identity, 0), identity))
+            return Placement(placed=DealtInTurn(pool, in_turn))
         homes: dict[TaskId, str] = {}
         crowded: set[str] = set()
         if surpluses:
@@ -63,6 +66,17 @@ class Sticky:
                 loads[identity] += count
             Exchange(problem, placed, homes, loads, level).improve(sorted(crowded))
         return Placement(_that_runs(problem, homes), placed)
+
+
+def _is_even_start(problem: PlacementProblem, loads: Mapping[str, int]) -> bool:
+    """Return whether nothing runs, and connectors of the same size fill all members to the same level: each
+    pass of ``Dealer`` then continues with the member after the last one."""
+    pool, sizes = problem.pool, problem.sizes
+    if any(loads.values()) or len(pool) % len(loads) or len(set(problem.zones.values())) > 1:
+        return False
+    if not sizes:
+        return len(set(map(itemgetter(0), pool))) == len(pool)
+    return len(set(sizes.values())) == 1 and len(pool) == sum(sizes.values())
 
 
 def _that_runs(problem: PlacementProblem, homes: Mapping[TaskId, str]) -> dict[str, list[TaskId]]:
