@@ -75,10 +75,16 @@ def _surely_fits(plan: Plan, view: View, record: GroupRecord, limit_bytes: int) 
     if not changes:
         return True
     most_bytes = record.bytes_of(view.members) + _coming_bytes(view, record) + alone_bytes(plan.held)
-    most_bytes += sum(
-        alone_bytes(each.assigned) + alone_bytes(each.revoked) + record.empty_bytes for each in changes
-    )
-    return most_bytes <= limit_bytes - limit_bytes // NEW_KEEP_FREE
+    most_bytes += alone_bytes([task for each in changes for task in each.revoked])
+    most_bytes += len(changes) * record.empty_bytes
+    left_bytes = limit_bytes - limit_bytes // NEW_KEEP_FREE - most_bytes
+    assigned = sum(len(each.assigned) for each in changes)
+    if assigned > len(view.tasks):
+        # All of it is configured: mostly it fits even if each item has the longest name.
+        longest_bytes = max(map(entry_bytes, view.tasks), default=0)
+        if assigned * (NUMBER_BYTES + longest_bytes) <= left_bytes:
+            return True
+    return sum(alone_bytes(each.assigned) for each in changes) <= left_bytes
 
 
 def _coming_bytes(view: View, record: GroupRecord) -> int:

@@ -34,7 +34,7 @@ def hash_set_order(keys: Iterable[str]) -> list[str]:
     if len(given) < 2:
         return given
     wanted = max(int(len(given) / 0.75) + 1, 16)
-    return _by_bucket(dict.fromkeys(given), 1 << (wanted - 1).bit_length())
+    return _by_bucket(given, 1 << (wanted - 1).bit_length())
 
 
 def sort_strings(strings: Iterable[str]) -> list[str]:
@@ -63,7 +63,8 @@ def spread_hash(key: str) -> int:
 
 def _by_bucket(keys: Iterable[str], buckets: int) -> list[str]:
     mask = buckets - 1
-    return sorted(keys, key=lambda key: spread_hash(key) & mask)
+    bucket_of = {key: spread_hash(key) & mask for key in keys}
+    return sorted(bucket_of, key=bucket_of.__getitem__)
 
 
 def _code_units_of(string: str) -> memoryview:

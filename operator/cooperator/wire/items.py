@@ -208,14 +208,14 @@ class ItemsWriter:
         spread nearly every entry has one number, and a leader writes 100,000 of them in one round.
         """
         names = self._names
-        first = next((n for n, item in enumerate(items) if item[1] != INSTANCE), len(items))
-        spread = items[first:]
-        tasks = dict(zip(map(itemgetter(0), spread), map(itemgetter(1), spread), strict=True))
+        connectors, numbers = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
+        first = numbers.count(INSTANCE)
+        tasks = dict(zip(connectors[first:], numbers[first:], strict=True))
         distinct = set(tasks.values())
-        if len(tasks) < len(spread) or INSTANCE in distinct:
+        if first + len(tasks) < len(items) or INSTANCE in distinct:
             return b""
         instances: list[bytes] = []
-        for connector in in_order([connector for connector, _ in items[:first]]):
+        for connector in in_order(connectors[:first]):
             number = tasks.pop(connector, None)
             own = _ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number)
             instances.append(names[connector] + own)
