@@ -206,10 +206,10 @@ class Dealer:
 
     def _take_note(self, connector: str, here: Mapping[str, int], alone: str, wanted: int) -> None:
         """Note ``connector`` as uneven if it is once ``alone`` has ``wanted`` more of it than ``here``."""
-        most = max((here.get(alone, 0) + wanted, *here.values()))
+        counts = {**here, alone: here.get(alone, 0) + wanted}.values()
+        most = max(counts)
         if most > 1:
-            counts = {**here, alone: here.get(alone, 0) + wanted}
-            least = min(counts.values()) if len(counts) == len(self._loads) else 0
+            least = min(counts) if len(counts) == len(self._loads) else 0
             if most > least + 1:
                 self.uneven.append(connector)
 

@@ -30,22 +30,25 @@ class Releaser:
         for identity, surplus in self._surpluses.items():
             kept = self._problem.kept[identity]
             owed = frozenset(self._problem.owed.get(identity, ()))
-            counts, only = by_connector(kept, len(self._problem.sizes))
+            own, only = by_connector(kept, len(self._problem.sizes))
             if only is not None and not owed:
                 homes.update(dict.fromkeys(self._choose_single(only, surplus), identity))
                 continue
-            for connector, count in connector_counts(owed).items():
+            counts, coming = dict(own), connector_counts(owed)
+            for connector, count in coming.items():
                 counts[connector] = counts.get(connector, 0) + count
-            chosen = self._choose(owed, counts, surplus) if owed else []
-            chosen += self._choose(kept, counts, surplus - len(chosen))
+            chosen = self._choose(owed, coming, counts, surplus) if owed else []
+            chosen += self._choose(kept, own, counts, surplus - len(chosen))
             homes.update(dict.fromkeys(chosen, identity))
             if counts and max(counts.values()) > 1:
                 self.crowded.update(connector for connector, count in counts.items() if count > 1)
         return homes
 
-    def _choose(self, items: frozenset[TaskId], counts: dict[str, int], wanted: int) -> list[TaskId]:
-        """Choose ``wanted`` of ``items``, and subtract them from ``counts`` (of all that the member has)."""
-        left = connector_counts(items)
+    def _choose(
+        self, items: frozenset[TaskId], left: dict[str, int], counts: dict[str, int], wanted: int
+    ) -> list[TaskId]:
+        """Choose ``wanted`` of ``items``, and subtract them from ``left``, the counts of ``items``, and from
+        ``counts`` (of all that the member has)."""
         in_order: dict[str, list[TaskId]] = {}
         chosen: list[TaskId] = []
         while left and len(chosen) < wanted:
