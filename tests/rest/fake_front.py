@@ -129,6 +129,9 @@ class FakeOffsets:
         self.kept.pop(name, None)
         return "reset"
 
+    def migrate(self, name: str, config: Mapping[str, str]) -> str:
+        return "migrated"
+
 
 @dataclass
 class FakeAccess:

@@ -10,13 +10,18 @@ ENTRY = {"partition": {"file": "x"}, "offset": {"position": 3}}
 def test_only_offsets_of_a_stopped_connector_can_be_changed(fake: FakeFront) -> None:
     fake.create("a")
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
-    for line in ("PATCH /connectors/a/offsets", "DELETE /connectors/a/offsets"):
+    for line in (
+        "PATCH /connectors/a/offsets",
+        "DELETE /connectors/a/offsets",
+        "POST /connectors/a/offsets/migrate",
+    ):
         assert "PUT /connectors/a/stop first" in fake.refused(line, {"offsets": [ENTRY]})
     fake.ok("PUT /connectors/a/stop", code=204)
     assert fake.ok("PATCH /connectors/a/offsets", {"offsets": [ENTRY]}) == {"message": "altered"}
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": [ENTRY]}
     fake.ok("PATCH /connectors/a/offsets", {"offsets": [{**ENTRY, "offset": None}]})
     assert fake.ok("GET /connectors/a/offsets") == {"offsets": []}
+    assert fake.ok("POST /connectors/a/offsets/migrate") == {"message": "migrated"}
     assert fake.ok("DELETE /connectors/a/offsets") == {"message": "reset"}
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from cooperator.agent.options import WorkerOptions
-from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offset_operations import Subject, alter, listed, migrate, reset
 from cooperator.connectors.offsets import OffsetsError, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
@@ -52,9 +52,10 @@ class OffsetsPage:
         return json_answer(200, {"nonce": f"{terms}.{self._proof(terms)}"})
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request ``{"connector", "do": "list" | "alter" | "reset", "offsets", "nonce"}``.
+        """Answer a request ``{"connector", "do", "offsets", "nonce"}``.
 
-        The response is ``{"offsets": […]}`` for ``list`` and ``{"changed": n}`` for the others.
+        ``do`` is ``list``, ``alter``, ``reset`` or ``migrate``. The response is ``{"offsets": […]}`` for
+        ``list`` and ``{"changed": n}`` for the others.
         """
         if SIGNATURE_HEADER not in request.headers:
             return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
@@ -111,6 +112,8 @@ class OffsetsPage:
             return encode(listed(subject))
         if asked["do"] == "reset":
             return {"changed": len(reset(subject, dry_run=False))}
+        if asked["do"] == "migrate":
+            return {"changed": len(migrate(subject, dry_run=False))}
         wanted = decode(json.dumps({"offsets": asked["offsets"]}), "the request")
         return {"changed": len(alter(subject, wanted, dry_run=False))}
 

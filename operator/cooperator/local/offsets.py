@@ -1,4 +1,4 @@
-"""``cooperator local offsets list|alter|reset``: the source positions of a stopped connector."""
+"""``cooperator local offsets list|alter|reset|migrate``: the source positions of a stopped connector."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from cooperator.connectors.offset_operations import Subject, alter, listed, reset
+from cooperator.connectors.offset_operations import Subject, alter, listed, migrate, reset
 from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
@@ -81,6 +81,18 @@ def reset_(
         else:
             wanted = _read(to)
             _change(state, namespace, name, dry_run, lambda subject: alter(subject, wanted, dry_run=dry_run))
+
+
+@app.command("migrate")
+def migrate_(
+    name: NameArgument,
+    dry_run: DryRun = False,
+    state: StateOption = DEFAULT_STATE,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Take over the positions that an earlier release kept in checkpoints."""
+    with _errors_said():
+        _change(state, namespace, name, dry_run, lambda subject: migrate(subject, dry_run=dry_run))
 
 
 def _change(

@@ -146,6 +146,10 @@ class Front:
         config = self._at_rest(call.name)
         return Answer(200, {"message": self._offsets.reset(call.name, config)})
 
+    def migrate(self, call: Call) -> Answer:
+        config = self._at_rest(call.name)
+        return Answer(200, {"message": self._offsets.migrate(call.name, config)})
+
     def _at_rest(self, name: str) -> Mapping[str, str]:
         """The configuration. Raises RequestRefused 400 unless it is stopped, as Kafka does; 409 while it is
         stopping."""

@@ -91,6 +91,8 @@ def _table() -> Iterator[Route]:
     done = {200: "Message"}
     yield Route("PATCH", offsets, "alter", of_offsets("patch"), done, (404, 409), body="Offsets")
     yield Route("DELETE", offsets, "reset", of_offsets("delete"), done, (404, 409))
+    # Kafka has no such request.
+    yield Route("POST", f"{offsets}/migrate", "migrate", of_offsets("patch"), done, (404, 409))
     only = {"connectorsOnly": (BOOLEAN, True)}  # KIP-769
     yield Route("GET", "/connector-plugins", "plugins", worker, {200: "Plugins"}, query=only)
     yield Route("GET", one, "plugin_config", worker, {200: "ConfigKeys"}, (404,))

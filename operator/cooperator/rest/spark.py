@@ -115,6 +115,9 @@ class SparkOffsets:
             "connector."
         )
 
+    def migrate(self, name: str, config: Mapping[str, str]) -> str:
+        return f"{self._ask(name, 'migrate')['changed']} offsets of this connector have been migrated."
+
     def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
         key = self._key()
         if key is None:

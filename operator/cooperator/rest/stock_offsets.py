@@ -59,6 +59,11 @@ class StockOffsets:
                 offsets.write_source(topic, name, [(p, None) for p, _ in offsets.source(topic, name)])
         return _done("reset")
 
+    def migrate(self, name: str, config: Mapping[str, str]) -> str:
+        raise RequestRefused(
+            400, f"{name} runs on Kafka Connect's own workers, so that it has nothing to migrate"
+        )
+
     def _topic_of(self, config: Mapping[str, str]) -> str:
         """A source may keep its offsets in a topic of its own (KIP-618)."""
         return config.get("offsets.storage.topic") or self._topic
