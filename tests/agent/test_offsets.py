@@ -20,9 +20,9 @@ KEY = SessionKey(b"k" * 32, "HmacSHA256", 0)
 OTHER = SessionKey(b"o" * 32, "HmacSHA256", 0)
 PARTITION = {"kafka_topic": "in", "kafka_partition": 0}
 CONFIG = {
-    "connector.class": "kafka-to-kafka",
+    "connector.class": "kafka-to-files",
     "topics": "in",
-    "topic": "out",
+    "path": "/data/out",
     "bootstrap.servers": "nowhere:1",
 }
 

@@ -129,7 +129,7 @@ def restart_broker(pipelines_group: PipelinesGroup) -> None:
 def full_disk(pipelines_group: PipelinesGroup) -> None:
     """Fills the disk of checkpoints and files. Files that Spark removes may free enough space for the few
     records, so the disk is refilled, and connectors that are done get more records."""
-    missing = {pipeline.slug(): pipeline for pipeline in pipelines_group.pipelines}
+    missing = {each.slug(): each for each in pipelines_group.pipelines if each.is_on_disk}
 
     def every_one_has_failed() -> bool:
         for name in pipelines_group.failed_with(pipelines_group.disk.error):
@@ -148,6 +148,10 @@ def full_disk(pipelines_group: PipelinesGroup) -> None:
             PATIENCE_S,
             f"every connector has failed with {pipelines_group.disk.error!r}",
         )
+        for pipeline in pipelines_group.pipelines:
+            # Without a disk of their own members may not extend any file, which Spark needs for itself.
+            if not pipeline.is_on_disk and pipelines_group.disk.mounted:
+                eventually(pipeline.complete, PATIENCE_S, f"{pipeline.slug()} needs no disk")
 
 
 def clean_move(pipelines_group: PipelinesGroup) -> None:

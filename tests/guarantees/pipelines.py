@@ -82,7 +82,9 @@ class Pipeline(ABC):
     sink: ClassVar[str]
     connector_class: ClassVar[str]
     is_query: ClassVar[bool] = True
-    """Whether its units are queries of the JVM; otherwise they are threads of Python."""
+    """Whether its units are queries of the JVM; otherwise Python decides what is written."""
+    is_on_disk: ClassVar[bool] = True
+    """Whether it needs the disk with the checkpoints and the files."""
     place: Place
     fed: int = field(default=0)
 
@@ -208,8 +210,8 @@ class KafkaToFiles(Pipeline):
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
 
-class KafkaToKafka(Pipeline):
-    source, sink, connector_class = "Kafka", "Kafka", "kafka-to-kafka"
+class TopicToTopic(Pipeline):
+    source, sink = "Kafka", "Kafka"
 
     @property
     def _from(self) -> str:
@@ -218,14 +220,6 @@ class KafkaToKafka(Pipeline):
     @property
     def _to(self) -> str:
         return f"{self.place.unique}-{self.slug()}-to"
-
-    def options(self) -> dict[str, str]:
-        return {
-            "topics": self._from,
-            "topic": self._to,
-            "max.offsets.per.trigger": "10",
-            "trigger.interval.ms": "200",
-        }
 
     def prepare(self) -> None:
         self.place.kafka.create(self._from)
@@ -238,7 +232,22 @@ class KafkaToKafka(Pipeline):
         return self.place.kafka.committed(self._to)
 
 
-class AppendToTable(KafkaToKafka):
+class KafkaToKafka(TopicToTopic):
+    """Its positions are with its rows."""
+
+    connector_class = "kafka-to-kafka"
+    is_query = is_on_disk = False
+
+    def options(self) -> dict[str, str]:
+        return {
+            "topics": self._from,
+            "topic": self._to,
+            "max.offsets.per.trigger": "10",
+            "trigger.interval.ms": "200",
+        }
+
+
+class AppendToTable(TopicToTopic):
     """Rows are only added, so a duplicate is visible."""
 
     sink, connector_class = "PostgreSQL", "kafka-to-postgres"
@@ -348,7 +357,7 @@ class SparkToFiles(KafkaToFiles):
         }
 
 
-class SparkToKafka(KafkaToKafka):
+class SparkToKafka(TopicToTopic):
     """Spark's own source and its Kafka sink, which knows no transactions."""
 
     connector_class = "spark"

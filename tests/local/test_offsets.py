@@ -24,7 +24,7 @@ MANIFESTS = """
 apiVersion: cooperator.dev/v1alpha1
 kind: Worker
 metadata: {{name: lake}}
-spec: {{replicas: 1}}
+spec: {{replicas: 1, groupId: "{group}"}}
 ---
 apiVersion: cooperator.dev/v1alpha1
 kind: Connector
@@ -34,7 +34,7 @@ spec: {{workerRef: {{name: lake}}, class: {class_}, state: {state}, config: {{to
 
 
 def connector(state: str = "Stopped") -> Connector:
-    text = MANIFESTS.format(class_="kafka-to-kafka", state=state, topic="in")
+    text = MANIFESTS.format(class_="kafka-to-kafka", state=state, topic="in", group="g")
     return next(each for each in parse(text, "test.yaml") if isinstance(each, Connector))
 
 
@@ -91,10 +91,11 @@ Ask = Callable[..., Result]
 
 @pytest.mark.real
 class TestCommands:
-    """A connector whose only unit has read up to 5 of 10 records, as its checkpoint says."""
+    """A connector whose only unit has read up to 5 of 10 records, as the checkpoint of an earlier release
+    says."""
 
     @pytest.fixture
-    def ask(
+    def unmigrated(
         self, broker: EmbeddedBroker, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
     ) -> Ask:
         ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, unique, 1, -1)
@@ -111,7 +112,7 @@ class TestCommands:
         (unit / "commits" / "0").write_text("v1\n{}")
 
         def ask(*words: str, class_: str = "kafka-to-kafka", state_: str = "Stopped", **more: Any) -> Result:
-            text = MANIFESTS.format(class_=class_, state=state_, topic=unique)
+            text = MANIFESTS.format(class_=class_, state=state_, topic=unique, group=unique)
             ManifestStore(state, lambda: 0).apply(parse(text, "test.yaml"), "test.yaml")
             status = leader(**more)
             group = {"namespace": "default", "worker": "lake", **status}
@@ -121,6 +122,11 @@ class TestCommands:
             return CliRunner().invoke(app, [*words, "--state-dir", str(tmp_path)])
 
         return ask
+
+    @pytest.fixture
+    def ask(self, unmigrated: Ask) -> Ask:
+        assert unmigrated("migrate", "copy").exit_code == 0
+        return unmigrated
 
     @staticmethod
     def position(ask: Ask) -> int:
@@ -133,6 +139,20 @@ class TestCommands:
         entry = {"partition": partition, "offset": {"kafka_offset": offset}}
         (tmp_path / "to.json").write_text(json.dumps({"offsets": [entry]}))
         return str(tmp_path / "to.json")
+
+    def test_positions_of_earlier_releases_are_migrated_first(
+        self, unmigrated: Ask, tmp_path: Path, unique: str
+    ) -> None:
+        refused = unmigrated("alter", "copy", "--to", self.document(tmp_path, unique, 8))
+        assert refused.exit_code == 1
+        assert "`cooperator local offsets migrate copy`" in " ".join(refused.output.split())
+        tried = unmigrated("migrate", "copy", "--dry-run")
+        assert 'none -> {"kafka_offset": 5}' in tried.stdout
+        assert "1 position would change" in tried.output
+        assert json.loads(unmigrated("list", "copy").stdout) == {"offsets": []}
+        assert "1 position changed" in unmigrated("migrate", "copy").output
+        assert self.position(unmigrated) == 5
+        assert "nothing to change" in unmigrated("migrate", "copy").output
 
     def test_offsets_are_listed_moved_and_reset(self, ask: Ask, tmp_path: Path, unique: str) -> None:
         assert self.position(ask) == 5
@@ -270,6 +290,11 @@ class TestTables:
         assert ask("alter", "copy", "--to", str(to)).exit_code == 0
         assert '{"incrementing": 8} -> none' in ask("reset", "copy").stdout
         assert self.position(ask) == []
+
+    def test_positions_that_are_in_checkpoints_are_not_migrated(self, ask: Ask) -> None:
+        refused = ask("migrate", "copy")
+        assert refused.exit_code == 1
+        assert "so that there is nothing to migrate" in " ".join(refused.output.split())
 
     def test_impossible_table_positions_are_refused(self, ask: Ask, tmp_path: Path, unique: str) -> None:
         to = tmp_path / "to.json"

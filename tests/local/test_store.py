@@ -181,7 +181,19 @@ def test_paths_in_an_object_store_may_exist(store: ManifestStore) -> None:
     store.apply(resources(SOURCES), "a")
     store.read_and_bind()
     [problem] = refused(store, SOURCES.replace("topic: lines", "topic: other"))
-    assert "is fixed while checkpoints exist" in problem
+    assert "is fixed while checkpoints or positions exist" in problem
+
+
+def test_positions_in_kafka_may_exist(store: ManifestStore) -> None:
+    copy = SOURCES.replace("files-to-kafka", "kafka-to-kafka").replace("path: ./data", "topics: in")
+    store.apply(resources(LAKE, copy.replace("topic: lines", "topic: other")), "a")
+    store.apply(resources(copy), "a")
+    store.read_and_bind()
+    other = copy.replace("topic: lines", "topic: other")
+    [problem] = refused(store, other)
+    assert "is fixed while checkpoints or positions exist" in problem
+    store.apply(resources(copy.replace("spec:", "spec:\n  state: Stopped")), "a")
+    store.apply(resources(other.replace("spec:", "spec:\n  state: Stopped")), "a")
 
 
 PIPES = """
@@ -270,7 +282,7 @@ def test_fixed_options_change_only_while_stopped(
     changed = SOURCES.replace("topic: lines", change)
     [problem] = refused(store, changed)
     assert option in problem
-    assert f"is fixed while checkpoints exist: it is {was!r} now" in problem
+    assert f"is fixed while checkpoints or positions exist: it is {was!r} now" in problem
     assert "stop the connector, reset its offsets" in problem
     store.apply(resources(SOURCES.replace("topic: lines", "topic: lines, units: 8, glob: '*.txt'")), "a")
     store.apply(resources(SOURCES.replace("spec:", "spec:\n  state: Stopped")), "a")

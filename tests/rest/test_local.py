@@ -112,10 +112,10 @@ def test_a_configuration_is_replaced_while_its_connector_runs(local_api: LocalAp
     local_api.ask("DELETE /connectors/grown", code=204)
 
 
-def test_a_member_with_the_checkpoints_moves_offsets(
+def test_a_member_migrates_and_moves_offsets(
     local_api: LocalApi, broker: EmbeddedBroker, unique: str
 ) -> None:
-    """A unit has read 5 of 10 records according to its checkpoint."""
+    """A unit has read 5 of 10 records according to the checkpoint of an earlier release."""
     ensure_topic({"bootstrap.servers": broker.bootstrap_servers}, unique, 1, -1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(10):
@@ -136,6 +136,11 @@ def test_a_member_with_the_checkpoints_moves_offsets(
         partition = {"kafka_topic": unique, "kafka_partition": 0}
         return {"partition": partition, "offset": {"kafka_offset": offset}}
 
+    assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": []}
+    refused = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]}, 400)
+    assert "migrate the offsets of copy first" in refused["message"]
+    answer = local_api.ask("POST /connectors/copy/offsets/migrate")
+    assert answer["message"].startswith("1 offsets")
     assert local_api.ask("GET /connectors/copy/offsets") == {"offsets": [entry(5)]}
     answer = local_api.ask("PATCH /connectors/copy/offsets", {"offsets": [entry(8)]})
     assert answer["message"].startswith("1 offsets")

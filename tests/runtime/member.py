@@ -8,9 +8,7 @@ import logging
 import sys
 import threading
 from pathlib import Path
-from pkgutil import resolve_name
 
-from cooperator.connectors import find
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
@@ -60,9 +58,6 @@ def main() -> None:
         heap_mb=arguments.get("heap_mb", 1024),
     )
     runtime = SparkRuntime(settings, Logged())
-    # Classes that have no entry point, as module:Class.
-    classes = {name: resolve_name(place)() for name, place in arguments.get("classes", {}).items()}
-    runtime._find = lambda name: classes.get(name) or find(name)
     epoch = Epoch(*arguments["epoch"]) if "epoch" in arguments else None
     for connector, number, config in arguments["tasks"]:
         runtime.start(TaskSpec(TaskId(connector, number), config, epoch=epoch), 1)

@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from cooperator.connectors import failing_rows
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.failing_rows import blames_a_row, next_length, sift
+from cooperator.connectors.output import read_units
 from cooperator.connectors.transform import selected
 from cooperator.model import TaskId
 from tests.harness.support import eventually
@@ -132,7 +134,7 @@ def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: 
 
 @pytest.mark.real
 def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_meanwhile(
-    spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkBench, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, entered = threading.Event(), threading.Event()
 
@@ -143,28 +145,32 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
 
     monkeypatch.setattr(failing_rows, "next_length", hold)
     monkeypatch.setattr(failing_rows, "_FIRST_JOB_GROUPS", 3)
-    out, task = f"{unique}-out", TaskId(unique, 0)
+    out, task = tmp_path / "out", TaskId(unique, 0)
     spark.create_topic(unique, 2)
-    spark.create_topic(out, 1)
     spark.produce(unique, [{"value": b"bad" if n % 2 else b"%d" % n, "partition": 0} for n in range(8)])
     config = {
-        "connector.class": "kafka-to-kafka",
+        "connector.class": "kafka-to-files",
         "trigger.interval.ms": "100",
         "topics": unique,
-        "topic": out,
+        "path": str(out),
         "errors.tolerance": "all",
         "transform.sql": "SELECT STRING(INT(STRING(value))) AS value FROM input",
         "task.units": f"{unique}-0,{unique}-1",
     }
+
+    def found() -> list[str]:
+        table = read_units(out)
+        return sorted(table["value"].to_pylist() if table.num_rows else [])
+
     spark.start(task, config)
     assert entered.wait(60), "no search has begun"
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
-        eventually(lambda: [value for _, value in spark.records(out)] == [b"7"], 60)
+        eventually(lambda: found() == ["7"], 60)
         shown = "searching for failing records: 3 of 8 checked, 1 found"
         eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
     finally:
         held.set()
-    eventually(lambda: sorted(value for _, value in spark.records(out)) == [b"0", b"2", b"4", b"6", b"7"], 60)
+    eventually(lambda: found() == ["0", "2", "4", "6", "7"], 60)
     eventually(lambda: "trouble" not in spark.heard.progress_of(task))
     spark.stop(task)

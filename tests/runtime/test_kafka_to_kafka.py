@@ -1,15 +1,12 @@
 """Topics to topics on a real broker and a real Spark: the copy has every record once."""
 
 import time
-from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
-from tests.harness.support import eventually, slow
-from tests.runtime.spark_bench import SparkBench, member
+from tests.harness.support import eventually
+from tests.runtime.spark_bench import SparkBench
 
 pytestmark = pytest.mark.real
 
@@ -152,34 +149,3 @@ def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
     assert "option 'transform.sql'" in trace
     assert problem in trace
     assert spark.heard.reasons[task, 1] == "InvalidOption"
-
-
-@slow("env -u CI pytest tests/runtime/test_kafka_to_kafka.py")
-@pytest.mark.timeout(300)
-def test_members_killed_in_mid_stream_neither_lose_nor_double_a_record(
-    broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
-) -> None:
-    target = f"{unique}-out"
-    for topic in (unique, target):
-        spark.create_topic(topic, 2)
-    config = copy(topics=unique, topic=target, max_offsets_per_trigger=50)
-    tasks = [[unique, n, {**config, "task.units": f"{unique}-{n}"}] for n in range(2)]
-    settings: dict[str, object] = {
-        "checkpoints": str(tmp_path / "checkpoints"),
-        "state_dir": str(tmp_path / "state"),
-        "group_id": unique,
-        "bootstrap_servers": broker.bootstrap_servers,
-        "tasks": tasks,
-    }
-    log = tmp_path / "member.log"
-    wanted = Counter(b"%d" % number for number in range(6_000))
-    spark.produce(unique, [{"value": value, "partition": int(value) % 2} for value in wanted])
-    for turn in range(2):
-        before = spark.end_of(target)
-        with member({**settings, "incarnation": f"incarnation-{turn}"}, log):
-            eventually(lambda before=before: spark.end_of(target) > before + 200, 120, "it copies")
-        assert len(spark.records(target)) < wanted.total(), "the member was not killed in mid-stream"
-    with member({**settings, "incarnation": "last"}, log):
-        eventually(lambda: len(spark.records(target)) >= wanted.total(), 120, "everything is there")
-    assert Counter(value for _, value in spark.records(target)) == wanted
-    assert "failed" not in log.read_text()

@@ -195,17 +195,10 @@ def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a
 
 
 @pytest.mark.real
-def test_a_topic_to_a_topic_and_the_class_spark(spark: SparkBench, tmp_path: Path, unique: str) -> None:
+def test_a_query_of_the_class_spark_is_moved_by_the_offsets_of_its_source(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
     spark.produce(unique, ["0", "1", "2"])
-    copy = f"{unique}-copy"
-    spark.create_topic(copy, 1)
-    config = {"connector.class": "kafka-to-kafka", "topics": unique, "topic": copy}
-    about = subject(spark, unique, config)
-    run(spark, TaskId(unique, 0), config, f"{unique}-0", lambda: len(spark.records(copy)) >= 3)
-    alter(about, [kafka(unique, 0, 2)], dry_run=False)
-    run(spark, TaskId(unique, 0), config, f"{unique}-0", lambda: len(spark.records(copy)) >= 4)
-    assert [value for _, value in spark.records(copy)] == [b"0", b"1", b"2", b"2"]
-
     name, out = f"{unique}-spark", tmp_path / "out"
     generic = {
         "connector.class": "spark",

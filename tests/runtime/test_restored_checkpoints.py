@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cooperator.connectors.offset_operations import alter, reset
+from cooperator.connectors.offsets import Entry
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
 from tests.harness.support import eventually
@@ -25,6 +26,10 @@ pytestmark = pytest.mark.real
 class Sink:
     config: dict[str, str]
     rows: Callable[[], Counter[str]]
+    unit: str
+    feed: Callable[[list[str]], None]
+    end: Callable[[int], list[Entry]]
+    """Offsets after that many rows."""
     make_room: Callable[[], None] = lambda: None
     """The steps of a user before a reset of offsets."""
 
@@ -42,24 +47,48 @@ def sink(
     def in_table() -> Counter[str]:
         return Counter(value for (value,) in postgres.query(f"SELECT value FROM {table}"))
 
+    def write(values: list[str]) -> None:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        for value in values:
+            (tmp_path / "part").write_text(value)
+            (tmp_path / "part").rename(tmp_path / "in" / value)
+
+    def read(count: int) -> list[Entry]:
+        return [Entry({"path": f"r{number}"}, {"modified_ms": 0}) for number in range(count)]
+
+    source = (
+        f"{unique}-0",
+        lambda values: spark.produce(unique, values),
+        lambda count: [kafka(unique, 0, count)],
+    )
     files = {"connector.class": "kafka-to-files", "path": str(out)}
     match request.param:
         case "kafka":
-            found = Sink(
-                {"connector.class": "kafka-to-kafka", "topic": f"{unique}-copy"},
-                lambda: Counter(value.decode() for _, value in spark.records(f"{unique}-copy")),
+            spark.create_topic(unique, 1)
+            return Sink(
+                {
+                    "connector.class": "files-to-kafka",
+                    "path": str(tmp_path / "in"),
+                    "topic": unique,
+                    "units": "1",
+                    "record.value": "line",
+                    "max.files.per.trigger": "5",
+                    "trigger.interval.ms": "100",
+                },
+                lambda: Counter(value.decode() for _, value in spark.records(unique)),
+                "bucket-0-of-1",
+                write,
+                read,
             )
-            spark.create_topic(f"{unique}-copy", 1)
         case "postgres":
             postgres.query(f"CREATE TABLE {table} (value text)")
             config = {"connector.class": "kafka-to-postgres", "table.name.format": table, **postgres.config}
-            found = Sink(config, in_table)
+            found = Sink(config, in_table, *source)
         case "files":
-            found = Sink(files, in_files, lambda: shutil.move(out, tmp_path / "old"))
+            found = Sink(files, in_files, *source, lambda: shutil.move(out, tmp_path / "old"))
         case _:
-            found = Sink(
-                {**files, "errors.tolerance": "all"}, in_files, lambda: shutil.move(out, tmp_path / "old")
-            )
+            by_batch = {**files, "errors.tolerance": "all"}
+            found = Sink(by_batch, in_files, *source, lambda: shutil.move(out, tmp_path / "old"))
     sql = "SELECT CAST(value AS STRING) AS value FROM input"
     common = {"topics": unique, "transform.sql": sql, "trigger.interval.ms": "100"}
     found.config = {**found.config, **common, "max.offsets.per.trigger": "5"}
@@ -70,14 +99,14 @@ def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
     spark: SparkBench, tmp_path: Path, unique: str, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
-    task, unit = TaskId(unique, 0), f"{unique}-0"
+    task, unit = TaskId(unique, 0), sink.unit
     checkpoint, copy = spark.settings.checkpoints / unique, tmp_path / "copy"
     wanted: Counter[str] = Counter()
 
     def more(count: int) -> None:
         values = [f"r{number}" for number in range(wanted.total(), wanted.total() + count)]
         wanted.update(values)
-        spark.produce(unique, values)
+        sink.feed(values)
 
     def refused() -> str:
         attempt = spark.start(task, {**sink.config, "task.units": unit})
@@ -104,6 +133,6 @@ def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
     monkeypatch.setattr(spark, "epoch", Epoch(1, 2))
     about = subject(spark, unique, sink.config)
     reset(about, dry_run=False)
-    alter(about, [kafka(unique, 0, there.total())], dry_run=False)
+    alter(about, sink.end(there.total()), dry_run=False)
     run(spark, task, sink.config, unit, lambda: sink.rows().total() >= wanted.total())
     assert sink.rows() == wanted

@@ -17,6 +17,7 @@ from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where, number
 from cooperator.connectors.offsets.unit_log import move, read_unit, remove, replace, settle_in_flight
+from cooperator.connectors.places import Place
 from cooperator.connectors.topics import client_config, partition_counts, reaching
 
 K = TypeVar("K", bound=KafkaSourceOptions)
@@ -94,6 +95,11 @@ class KafkaOffsets(SourceOffsets[K]):
 
     def refuse_forgetting(self, options: K, place: UnitPlace) -> None:
         self._sink.refuse_forgetting(options, place)
+
+
+def has_start(checkpoint: Place) -> bool:
+    """Whether the checkpoint defines where its first batch begins."""
+    return (checkpoint / "sources" / "0" / "0").exists()
 
 
 def _initial(place: UnitPlace) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cooperator.connectors.access import KafkaOptions
 from cooperator.connectors.base import Cancelled, Delivered, Delivery, UnitContext
-from cooperator.connectors.exactly_once import Row, UnitWriter
+from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Row, UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
 from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
@@ -82,15 +82,12 @@ def deliver(
     context: UnitContext,
     topic: str,
     rows: "Callable[[DataFrame], Iterable[Row]]",
-    extra_bytes: int = 0,
 ) -> "DataStreamWriter":
     """Returns a stream writer that delivers ``rows`` of each batch.
 
     ``rows`` returns the records of a batch, the same in each call; records without a topic go to ``topic``.
-    ``extra_bytes`` is how far records may exceed the option's limit, since this connector adds to them.
     """
-    max_record = options.max_record + extra_bytes
-    writer = unit_writer(options, context, topic, max_record, options.transaction_timeout_ms)
+    writer = unit_writer(options, context, topic, options.max_record, options.transaction_timeout_ms)
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -106,6 +103,21 @@ def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch:
 
     Raises ``OffsetsError`` when the marker cannot be read within 30 s.
     """
+    marker = _marker(options, place, f"has batch {batch} in flight")
+    return marker is not None and marker.has(query, batch)
+
+
+def refuse_behind(options: KafkaSinkOptions, place: UnitPlace) -> None:
+    """Raises ``OffsetsError`` if the sink has a batch that the checkpoint lacks, or cannot tell in time."""
+    query, (_, newest) = query_of(place.checkpoint), reached(place.checkpoint)
+    if query and (marker := _marker(options, place, f"ends with batch {newest}")) is not None:
+        try:
+            marker.refuse_behind(query, newest)
+        except CheckpointBehind as error:
+            raise OffsetsError(f"unit {place.unit}: {error}") from None
+
+
+def _marker(options: KafkaSinkOptions, place: UnitPlace, state: str) -> Marker | None:
     too_late = threading.Event()
     logs = KafkaLogs(
         group_id=place.group_id,
@@ -121,12 +133,11 @@ def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch:
     timer = threading.Timer(_LOOK_S, too_late.set)
     timer.start()
     try:
-        marker = logs.marker()
+        return logs.marker()
     except Cancelled:
         raise OffsetsError(
-            f"unit {place.unit} has batch {batch} in flight, and Kafka at {options.bootstrap_servers} cannot "
-            "confirm whether it was delivered; try again when it is available"
+            f"unit {place.unit} {state}, and Kafka at {options.bootstrap_servers} cannot confirm what was "
+            "delivered; try again when it is available"
         ) from None
     finally:
         timer.cancel()
-    return marker is not None and marker.has(query, batch)

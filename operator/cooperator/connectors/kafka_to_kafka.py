@@ -1,9 +1,9 @@
 """``kafka-to-kafka``: copies records from topics to topics, exactly once.
 
 A unit is a partition of a source topic. Key, value, headers and timestamp are kept as they are, and on
-request the number of the partition, too. Each batch is one transaction of the unit's producer with the
-batch's marker (see ``exactly_once``): readers need ``read_committed``. Rows that ``transform.sql`` cannot
-convert may go to a dead-letter topic, in the same transaction.
+request the number of the partition, too. A task is one loop of batches over its units (``microbatch``). Rows
+and the positions that they reach are committed in one transaction: readers need ``read_committed``. Rows that
+``transform.sql`` cannot convert may go to a dead-letter topic, in the same transaction.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,40 +11,50 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
+from cooperator.connectors.access import of_java
 from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.conversion import Conversion, ConversionOptions, ensure_letters
 from cooperator.connectors.dead_letters import LETTER_BYTES, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
-from cooperator.connectors.exactly_once import OutputRecord, Row
-from cooperator.connectors.kafka_offsets import KafkaOffsets
-from cooperator.connectors.kafka_sink import DELIVERED, deliver, is_delivered
+from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
+from cooperator.connectors.kafka_sink import DELIVERED
 from cooperator.connectors.kafka_source import (
+    consumer_settings,
     partition_lag,
     partition_units,
     reads,
     source_partitions,
 )
-from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.collected import CollectedBatches
+from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
+from cooperator.connectors.microbatch.members import positions_of
+from cooperator.connectors.microbatch.ranges import Limits, Partition
+from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.parts import in_order
-from cooperator.connectors.position_offsets import KafkaCopyOptions
+from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends
 from cooperator.connectors.records import as_records
-from cooperator.connectors.spark import SparkConnector, local_rows
+from cooperator.connectors.references import own_topics
+from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import client_config, ensure_topic, grow_topic, reaching
+from cooperator.connectors.units import Layout
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-SOURCE = "{topic}"
+_SOURCE = "{topic}"
 COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
+_MAX_OFFSETS = 100_000
+"""The maximum number of records in a batch of a task."""
 _LOOP = "would be read by this connector again"
 _LOOP_REMEDY = "name a topic that topics and topics.regex do not match"
 
 
 def _pattern(value: str) -> str:
-    if not is_topic_name(value.replace(SOURCE, "t")):
+    if not is_topic_name(value.replace(_SOURCE, "t")):
         raise refuse(
             "is not a valid topic name",
             "use letters, digits, dots, underscores and dashes, and {topic} for the source topic's name",
@@ -82,82 +92,202 @@ class KafkaToKafkaOptions(ConversionOptions, KafkaCopyOptions):
 
     @model_validator(mode="after")
     def _no_loop(self) -> Self:
-        if SOURCE not in self.topic and reads(self, self.topic):
+        if _SOURCE not in self.topic and reads(self, self.topic):
             raise refuse(_LOOP, _LOOP_REMEDY, "topic")
         return self
 
     def target(self, source: str) -> str:
         """Returns the topic that records of ``source`` go to."""
-        return self.topic.replace(SOURCE, source)
+        return self.topic.replace(_SOURCE, source)
 
 
-class KafkaToKafka(SparkConnector[KafkaToKafkaOptions]):
+class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
     options: ClassVar[type[Options]] = KafkaToKafkaOptions
 
     def delivery(self, options: KafkaToKafkaOptions) -> Delivered:
         return DELIVERED
 
-    def offsets(self) -> SourceOffsets[KafkaToKafkaOptions]:
-        return KafkaOffsets(Sink(is_delivered))
+    def offsets(self) -> PositionOffsets[KafkaToKafkaOptions]:
+        return PositionOffsets()
 
     def lag(self, options: KafkaToKafkaOptions, ends: Mapping[str, str]) -> int:
         return partition_lag(options, ends)
 
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
-        return copied_units(options, say)
+        found = source_partitions(options, say)
+        wanted: dict[str, int] = {}
+        for topic, count in found.items():
+            target = options.target(topic)
+            if reads(options, target) or not is_topic_name(target):
+                problem = _LOOP if reads(options, target) else "is not a valid topic name"
+                raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
+            wanted[target] = max(count, wanted.get(target, 0))
+        client = client_config(options)
+        with reaching(options):
+            for target, count in wanted.items():
+                ensure_topic(client, target, options.partitions or count, options.replication)
+                if options.keep_partition == "keep":
+                    grow_topic(client, target, count)
+        ensure_letters(options)
+        return partition_units(found)
 
-    def reader(
-        self, spark: "SparkSession", options: KafkaToKafkaOptions, context: UnitContext
-    ) -> "DataFrame":
-        return Conversion(options, context, as_records, COLUMNS).stream(spark)
+    def open_task(self, options: KafkaToKafkaOptions, context: TaskContext) -> RunningTask:
+        if context.server is not None:
+            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
+            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
+            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        _refuse_own_topics(options, context)
+        max_record = options.max_record + (LETTER_BYTES if options.dead_letters else 0)
+        settings = TaskSettings(
+            client=client_config(options),
+            java={**of_java(options), "isolation.level": options.isolation_level},
+            producer={
+                **of_java(options),
+                "max.request.size": str(max_record),
+                "transaction.timeout.ms": str(options.transaction_timeout_ms),
+            },
+            limits=_limits(options, len(context.units)),
+            interval_ms=options.trigger_interval_ms,
+            starts_at_latest=options.starting_offsets == "latest",
+            fail_on_data_loss=options.fail_on_data_loss,
+            earliest=lambda partitions: first_offsets(options, partitions),
+            latest=lambda partitions: last_offsets(options, partitions),
+        )
+        return open_kafka_task(context, settings, lambda opening: _batches(options, context, opening))
 
-    def writer(
-        self, stream: "DataFrame", options: KafkaToKafkaOptions, context: UnitContext
-    ) -> "DataStreamWriter":
-        conversion = Conversion(options, context, as_records, COLUMNS)
+    def settle_layout(self, options: KafkaToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
+        positions = positions_of(context.group_id, client_config(options))
+        patience = positions.patience(context.cancelled, context.say)
+        notes.settle_layout(positions, context.connector, layout, patience)
 
-        def by_batch(batch: "DataFrame") -> list[Row]:
-            parts, left_out = conversion.batch(batch)
-            return [
-                *_records((row for _, row in in_order(parts)), options),
-                *(letters(left_out, options.dead_letters, context) if options.dead_letters else ()),
-            ]
-
-        def as_it_is(batch: "DataFrame") -> Iterator[Row]:
-            return _records(local_rows(batch), options)
-
-        rows = by_batch if conversion.by_batch else as_it_is
-        target = options.target(context.unit.rpartition("-")[0])
-        return deliver(stream, options, context, target, rows, LETTER_BYTES if options.dead_letters else 0)
-
-
-def copied_units(options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
-    """Returns the source's partitions, and creates or grows their targets."""
-    found = source_partitions(options, say)
-    wanted: dict[str, int] = {}
-    for topic, count in found.items():
-        target = options.target(topic)
-        if reads(options, target) or not is_topic_name(target):
-            problem = _LOOP if reads(options, target) else "is not a valid topic name"
-            raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
-        wanted[target] = max(count, wanted.get(target, 0))
-    client = client_config(options)
-    with reaching(options):
-        for target, count in wanted.items():
-            ensure_topic(client, target, options.partitions or count, options.replication)
-            if options.keep_partition == "keep":
-                grow_topic(client, target, count)
-    ensure_letters(options)
-    return partition_units(found)
+    def ends(
+        self, options: KafkaToKafkaOptions, group_id: str, connector: str, units: Sequence[str]
+    ) -> Mapping[str, str]:
+        return stored_ends(client_config(options), group_id, connector, units)
 
 
-def _records(rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions) -> Iterator[Row]:
+def _refuse_own_topics(options: KafkaToKafkaOptions, context: TaskContext) -> None:
+    """Raises ``OptionError`` if rows would go to a topic of the Worker's own group."""
+    targets = {options.target(Partition.of_unit(unit).topic) for unit in context.units}
+    own = targets & own_topics(context.group_id)
+    if own:
+        problem = f"stands for {min(own)}, a topic of the Worker's own group"
+        raise OptionError([Problem("topic", options.topic, problem, "use another topic")])
+
+
+def _limits(options: KafkaToKafkaOptions, units: int) -> Limits:
+    """A batch that is collected has to fit into memory, so the option limits all of it."""
+    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
+    return Limits(options.max_offsets, options.max_offsets if _is_collected(options) else per_task)
+
+
+def _is_collected(options: KafkaToKafkaOptions) -> bool:
+    return options.by_record or options.tolerance == "all"
+
+
+def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> SparkBatches:
+    source = BatchSource(
+        consumer_settings(options),
+        pool=str(context.task),
+        headers=True,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    topics = sorted({Partition.of_unit(unit).topic for unit in context.units})
+    if _is_collected(options):
+        units = {Partition.of_unit(unit): _Unit(unit, options, context, opening) for unit in context.units}
+
+        def convert(partition: Partition, raw: "pa.Table") -> list[OutputRecord]:
+            return units[partition].records(raw, opening.spark)
+
+        def possible(records: "DataFrame") -> "DataFrame":
+            if not options.by_record:
+                records = next(iter(units.values())).conversion.relation(records)
+            return records.select("value")
+
+        return CollectedBatches(opening.spark, source, possible, opening.target, convert)
+    # A SELECT may drop the column topic, so that its rows do not tell where they go.
+    is_apart = bool(options.select) and _SOURCE in options.topic and len(topics) > 1
+    conversion = Conversion(options, _of_unit(context, context.units[0]), _finish(options, topics), COLUMNS)
+    topic_of = options.target if is_apart else None
+    return SparkBatches(opening.spark, source, conversion.relation, opening.target, topic_of)
+
+
+def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[DataFrame], DataFrame]":
+    """Returns the last step of a conversion: records as ``SparkBatches`` writes them."""
+
+    def finish(rows: "DataFrame") -> "DataFrame":
+        import pyspark.sql.functions as F  # noqa: N812
+
+        target: Any = []
+        if _SOURCE not in options.topic or len(topics) == 1:
+            target = [F.lit(options.target(topics[0])).alias("topic")]
+        elif not options.select:
+            target = [F.replace(F.lit(options.topic), F.lit(_SOURCE), F.col("topic")).alias("topic")]
+        records = as_records(rows, more=target)
+        columns = {"key": F.col("key"), "value": F.col("value"), "headers": F.col("headers")}
+        if options.keep_partition == "keep":
+            columns["partition"] = F.col("partition")
+        if options.keep_timestamp == "keep":
+            columns["timestamp"] = F.timestamp_millis("timestamp").alias("timestamp")
+        return records.select(*columns.values(), *(["topic"] if target else []))
+
+    return finish
+
+
+class _Unit:
+    """Converts the records of one unit on the driver."""
+
+    def __init__(
+        self, unit: str, options: KafkaToKafkaOptions, context: TaskContext, opening: Opening
+    ) -> None:
+        self._options = options
+        self._context = _of_unit(context, unit)
+        self._target = options.target(Partition.of_unit(unit).topic)
+        memory = notes.NoteMemory(opening.positions, context.task.connector, unit, opening.patience)
+        self._memory = memory
+        self._conversion: Conversion | None = None
+
+    @property
+    def conversion(self) -> Conversion:
+        if self._conversion is None:
+            self._conversion = Conversion(self._options, self._context, as_records, COLUMNS, self._memory)
+        return self._conversion
+
+    def records(self, raw: "pa.Table", session: "SparkSession") -> list[OutputRecord]:
+        """Returns the rows, followed by the records that are left out."""
+        options = self._options
+        parts, left_out = self.conversion.table(raw, session)
+        found = list(_records((row for _, row in in_order(parts)), options, self._target))
+        if options.dead_letters:
+            found += letters(left_out, options.dead_letters, self._context)
+        return found
+
+
+def _of_unit(context: TaskContext, unit: str) -> UnitContext:
+    return UnitContext(
+        group_id=context.group_id,
+        task=context.task,
+        unit=unit,
+        owner=context.owner,
+        checkpoint=context.checkpoint(unit),
+        cancelled=context.cancelled,
+        session=context.session,
+        say=context.say,
+        epoch=context.epoch,
+        attempt=context.attempt,
+    )
+
+
+def _records(
+    rows: Iterable[tuple[Any, ...]], options: KafkaToKafkaOptions, target: str
+) -> Iterator[OutputRecord]:
     """Yields the records of rows with the columns of ``as_records``."""
     keep_partition, keep_timestamp = options.keep_partition == "keep", options.keep_timestamp == "keep"
     for key, value, headers, partition, timestamp_ms in rows:
         yield OutputRecord(
             key,
             value,
+            topic=target,
             partition=partition if keep_partition and partition is not None else -1,
             timestamp_ms=timestamp_ms if keep_timestamp and timestamp_ms is not None else 0,
             headers=tuple((header["key"], header["value"]) for header in headers or ()),

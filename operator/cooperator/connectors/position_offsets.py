@@ -9,6 +9,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_offsets import KafkaOffsets, ends_at, entry_of
-from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered
+from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered, refuse_behind
 from cooperator.connectors.kafka_source import KafkaSourceOptions
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.microbatch import notes
@@ -31,13 +32,14 @@ from cooperator.connectors.microbatch.claims import (
     UnitKey,
 )
 from cooperator.connectors.microbatch.kafka_positions import OwnedUnits, partition_of
-from cooperator.connectors.microbatch.kafka_task import MIGRATED
+from cooperator.connectors.microbatch.kafka_task import MIGRATED, is_earlier
 from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where, number
+from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
+from cooperator.connectors.offsets.unit_log import unfence
 from cooperator.connectors.places import put
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import read_layout
@@ -47,6 +49,7 @@ log = logging.getLogger(__name__)
 
 _LIMIT_S: Final = 30.0
 _LOOK_S: Final = 5.0
+_AT_ONCE: Final = 8
 _OWNER: Final = "offsets"
 _LEAST: Final = Claim(Epoch(0, 0), 0, _OWNER)
 
@@ -79,6 +82,7 @@ class PositionOffsets(ConnectorOffsets[K]):
         units = {entry.key: self._checkpoints.unit_of(options, entry.partition) for entry in wanted}
         self._checkpoints.check(options, [entry for entry in wanted if entry.offset is not None])
         with _topic(options, about) as topic:
+            _refuse_earlier(about, topic)
             current = topic.listed()
             found = changes(current, altered(current, wanted))
             if not dry_run:
@@ -91,12 +95,14 @@ class PositionOffsets(ConnectorOffsets[K]):
             current = topic.listed()
             after: list[Entry] = []
             if where is not None:
+                _refuse_earlier(about, topic)
                 after = [_entry_at(options, entry, where) for entry in current]
             found = changes(current, after)
             if not dry_run and where is not None:
                 unit_of = self._checkpoints.unit_of
                 topic.move({unit_of(options, entry.partition): _offset(entry) for entry in after})
             elif not dry_run:
+                _end_earlier(about, topic, _earlier(about, topic))
                 topic.move(dict.fromkeys(topic.units()))
                 notes.forget(topic.positions, about.connector, topic.patience)
             return found
@@ -108,22 +114,48 @@ class PositionOffsets(ConnectorOffsets[K]):
             missing = [place for place in about.places if place.unit not in known]
             if missing and not dry_run:
                 # Writers of earlier releases must not commit another batch after it was looked for.
-                ids = [f"{about.group_id}-units/{about.connector}/{place.unit}" for place in missing]
-                topic.positions.fence(ids, topic.patience)
+                _end_earlier(about, topic, missing)
+            with ThreadPoolExecutor(_AT_ONCE, "markers") as pool:
+                list(pool.map(lambda place: refuse_behind(options, place), missing))
             taken = {place.unit: self._checkpoints.current(options, place) for place in missing}
             after = [*current, *(entry for entries in taken.values() for entry in entries)]
             found = changes(current, after)
             if not dry_run:
-                topic.move({unit: _offset(entry) for unit, entries in taken.items() for entry in entries})
+                # A unit with a position is not looked at again, so the notes come first.
                 layout = read_layout(about.checkpoints, about.connector)
                 if layout is not None:
                     notes.settle_layout(topic.positions, about.connector, layout, topic.patience)
-                for place in about.places:
+                for place in missing:
                     known_types = FileMemory(place.checkpoint / "types.arrow").read()
-                    if known_types is not None and place in missing:
+                    if known_types is not None:
                         topic.memory(place.unit).write(known_types)
+                topic.move({unit: _offset(entry) for unit, entries in taken.items() for entry in entries})
+                for place in about.places:
                     put(place.checkpoint / MIGRATED, b"its position is in Kafka\n")
             return found
+
+
+def _earlier(about: About, topic: "_Topic") -> list[UnitPlace]:
+    """Returns the units whose positions only their checkpoints have."""
+    known = set(topic.positioned())
+    return [p for p in about.places if p.unit not in known and is_earlier(p.checkpoint)]
+
+
+def _refuse_earlier(about: About, topic: "_Topic") -> None:
+    if found := _earlier(about, topic):
+        raise OffsetsError(
+            f"checkpoint {found[0].checkpoint} has the position of unit {found[0].unit}, which is not in "
+            f"Kafka yet; migrate the offsets of {about.connector} first (`cooperator local offsets migrate "
+            f"{about.connector}`), or reset them, so that it starts as a new connector"
+        )
+
+
+def _end_earlier(about: About, topic: "_Topic", places: Sequence[UnitPlace]) -> None:
+    """Ends writers of earlier releases for good: they open their log again, unless their claim is gone."""
+    for place in places:
+        unfence(place.checkpoint)
+    ids = [f"{about.group_id}-units/{about.connector}/{place.unit}" for place in places]
+    topic.positions.fence(ids, topic.patience)
 
 
 def _topic(options: KafkaCopyOptions, about: About) -> "_Topic":

@@ -146,7 +146,7 @@ def fixed_changes(
         pairs = {name: (old[name], value) for name, value in new.items()}
     remedy = "change it back; or stop the connector, reset its offsets (it then starts over), and change it"
     return [
-        Problem(name, value, f"is fixed while checkpoints exist: it is {was!r} now", remedy)
+        Problem(name, value, f"is fixed while checkpoints or positions exist: it is {was!r} now", remedy)
         for name, (was, value) in pairs.items()
         if was != value
     ]

@@ -11,6 +11,7 @@ from cooperator.connectors.bounds import check_bounds
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
 from cooperator.connectors.references import Resolver, forbidden_files, own_topics
+from cooperator.connectors.tasks import TaskConnector
 from cooperator.connectors.units import fixed_changes, read_layout
 from cooperator.crd import Connector, FieldProblem, Resource, Worker, forbidden_changes, forbidden_move
 from cooperator.crd.connector import State
@@ -80,9 +81,9 @@ def _of_resource(
 
 
 def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool:
-    """Whether there may be checkpoints: an instance writes its layout before the first task can start.
+    """Whether there may be positions: an instance writes its layout before the first task can start.
 
-    Returns True for checkpoints in a store, which cannot be read here. Returns False for a stopped
+    Returns True for a layout in a store or in Kafka, which is not read here. Returns False for a stopped
     connector, whose offsets may have been reset: its instance knows, and refuses what does not fit.
     """
     if Key.of(connector) not in stored.bound or connector.spec.state is State.STOPPED:
@@ -92,12 +93,19 @@ def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool
         return True
     location = worker.spec.checkpoint_location
     own = state.worker(*Key.of(worker)[1:]).checkpoints
-    if location is not None and "://" in location:
+    if (location is not None and "://" in location) or _has_positions_in_sink(connector):
         return True
     try:
         return read_layout(Path(location) if location else own, connector.metadata.name) is not None
     except (OSError, ValueError):
         return True
+
+
+def _has_positions_in_sink(connector: Connector) -> bool:
+    try:
+        return isinstance(find(connector.spec.class_), TaskConnector)
+    except OptionError:
+        return False  # The class is no longer installed.
 
 
 def _forbidden_files(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.base import Cancelled, UnitProgress
 from cooperator.connectors.kafka_log import Patience
+from cooperator.connectors.kafka_offsets import has_start
 from cooperator.connectors.microbatch import members, notes
 from cooperator.connectors.microbatch.batches import Owned
 from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, UnitKey
@@ -28,6 +29,7 @@ from cooperator.connectors.microbatch.spark_batches import (
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.places import Place
 from cooperator.connectors.tasks import TaskContext, TaskProgress
 from cooperator.connectors.topics import KafkaUnavailable
 from cooperator.model import Epoch
@@ -170,13 +172,21 @@ def refuse_earlier(context: TaskContext, units: Sequence[str]) -> None:
     """Raises ``OptionError`` if a unit without a position has a checkpoint of an earlier release."""
     for unit in units:
         checkpoint = context.checkpoint(unit)
-        if reached(checkpoint)[1] >= 0 and not (checkpoint / MIGRATED).exists():
+        if is_earlier(checkpoint):
             problem = f"has a checkpoint of unit {unit}, whose position is not in Kafka yet"
+            name = context.task.connector
             remedy = (
-                f"stop the Connector, run `cooperator local offsets migrate {context.task.connector}`, which "
-                "keeps the position, or reset its offsets, and resume it"
+                f"stop the Connector, migrate its offsets (`cooperator local offsets migrate {name}`, or "
+                f"POST /connectors/{name}/offsets/migrate of the REST API), which keeps the position, or "
+                "reset them, and resume it"
             )
             raise OptionError([Problem("spec.checkpointLocation", str(checkpoint), problem, remedy)])
+
+
+def is_earlier(checkpoint: Place) -> bool:
+    """Whether this is a checkpoint with a position that has not been taken over."""
+    has_position = reached(checkpoint)[1] >= 0 or has_start(checkpoint)
+    return has_position and not (checkpoint / MIGRATED).exists()
 
 
 MIGRATED: Final = "migrated"

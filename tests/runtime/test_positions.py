@@ -1,58 +1,25 @@
-"""``kafka-to-kafka`` as loops of batches: what users of the class see, without its entry point yet."""
+"""Positions of ``kafka-to-kafka`` are where the rows are: tasks go on there, offsets are changed there."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from cooperator.connectors import find, offset_operations
-from cooperator.connectors.kafka_copy import KafkaCopy
-from cooperator.connectors.offset_operations import alter, listed, migrate, reset
+from cooperator.connectors.offset_operations import alter, listed, reset
 from cooperator.connectors.offsets import Change, OffsetsError, Where
 from cooperator.connectors.topics import partition_counts
-from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from tests.harness.support import eventually, slow
-from tests.runtime.spark_bench import SparkBench, spark_bench
-from tests.runtime.test_kafka_to_kafka import (
-    copy,
-    test_a_copied_record_is_complete_and_the_target_follows_the_source,
-    test_a_select_that_cannot_work_fails_the_task_when_it_starts,
-    test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason,
-    test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written,
-)
+from tests.runtime.spark_bench import SparkBench
+from tests.runtime.test_kafka_to_kafka import copy
 from tests.runtime.test_offsets import kafka, subject
 
-__all__ = [
-    "test_a_copied_record_is_complete_and_the_target_follows_the_source",
-    "test_a_select_that_cannot_work_fails_the_task_when_it_starts",
-    "test_rows_that_cannot_be_converted_are_left_out_and_reported_with_the_reason",
-    "test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is_written",
-]
+pytestmark = pytest.mark.real
 
-pytestmark = [pytest.mark.real, slow("env -u CI pytest tests/microbatch/test_kafka_copy.py")]
-
-COPY = KafkaCopy()
-
-
-def found(class_name: str) -> Any:
-    return COPY if class_name == "kafka-to-kafka" else find(class_name)
-
-
-@pytest.fixture(autouse=True)
-def _new_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_operations, "find", found)
-
-
-@pytest.fixture(scope="module")
-def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
-    with spark_bench(broker, tmp_path_factory.mktemp("copy")) as bench:
-        bench.runtime._find = found
-        yield bench
+SLOW = slow("env -u CI pytest tests/runtime/test_positions.py")
 
 
 def values(spark: SparkBench, topic: str) -> Counter[bytes]:
@@ -146,37 +113,6 @@ def test_an_attempt_that_runs_while_offsets_are_reset_commits_nothing_more(
     assert values(spark, target) == Counter([b"0"])
 
 
-def test_a_checkpoint_of_an_earlier_release_is_refused_until_it_is_migrated(
-    spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target, task = unique, f"{unique}-out", TaskId(unique, 0)
-    spark.produce(source, [b"0", b"1"])
-    spark.create_topic(target, 1)
-    config = {**copy(topics=source, topic=target), "task.units": f"{source}-0"}
-    monkeypatch.setattr(spark.runtime, "_find", find)
-    spark.start(task, config)
-    eventually(lambda: len(spark.records(target)) == 2, 90)
-    spark.stop(task)
-    commits = spark.settings.checkpoints / unique / f"{source}-0" / "commits"
-    # A kill between Kafka's commit and Spark's: only the marker tells that the batch is done.
-    newest = max((entry for entry in commits.iterdir() if entry.name.isdigit()), key=lambda e: int(e.name))
-    newest.unlink()
-    monkeypatch.setattr(spark.runtime, "_find", found)
-    spark.produce(source, [b"2"])
-    attempt = spark.start(task, config)
-    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
-    assert f"`cooperator local offsets migrate {unique}`" in spark.heard.traces[task, attempt]
-    assert spark.heard.reasons[task, attempt] == "InvalidOption"
-    about = subject(spark, unique, config)
-    [change] = migrate(about, dry_run=True)
-    assert (change.before, change.after) == (None, {"kafka_offset": 2})
-    assert listed(about) == [], "a dry run changes nothing"
-    assert migrate(about, dry_run=False) == [change]
-    assert migrate(about, dry_run=False) == []
-    run(spark, task, config, [f"{source}-0"], lambda: len(spark.records(target)) >= 3)
-    assert values(spark, target) == Counter([b"0", b"1", b"2"])
-
-
 def test_an_attempt_of_an_older_epoch_is_refused(
     spark: SparkBench, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +130,7 @@ def test_an_attempt_of_an_older_epoch_is_refused(
     assert len(spark.records(target)) == 1
 
 
+@SLOW
 def test_topics_with_targets_of_their_own_are_told_apart_also_after_a_select(
     spark: SparkBench, unique: str
 ) -> None:
@@ -219,6 +156,7 @@ def test_a_target_that_is_a_topic_of_the_workers_group_is_refused(spark: SparkBe
     assert f"stands for {group}-positions, a topic of the Worker's own group" in spark.heard.traces[task, 1]
 
 
+@SLOW
 def test_a_select_without_rows_moves_the_positions(spark: SparkBench, unique: str) -> None:
     spark.produce(unique, [b"0", b"1"])
     config = copy(topics=unique, topic=f"{unique}-out", transform_sql="SELECT value FROM input WHERE FALSE")
@@ -243,6 +181,7 @@ def test_records_from_the_time_of_creation_on_are_copied_if_that_is_asked_for(
     assert values(spark, f"{unique}-out") == Counter([b"after"])
 
 
+@SLOW
 def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, unique: str) -> None:
     spark.produce(unique, [b"0", b"1"])
     spark.create_topic(f"{unique}-out", 1)
@@ -258,6 +197,7 @@ def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, 
     spark.stop(task)
 
 
+@SLOW
 def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
     spark: SparkBench, unique: str
 ) -> None:
@@ -281,6 +221,7 @@ def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
     assert values(spark, target) == Counter([b"old 0", b"old 1", *(b"new %d" % n for n in range(5))])
 
 
+@SLOW
 def test_types_of_records_are_remembered_from_one_attempt_to_the_next(spark: SparkBench, unique: str) -> None:
     """A batch of null values alone has no type of its own, and the SELECT names a field."""
     target, task = f"{unique}-out", TaskId(unique, 0)

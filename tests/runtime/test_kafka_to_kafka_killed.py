@@ -17,7 +17,7 @@ from tests.runtime.spark_bench import member
 
 RECORDS = 4_000
 
-pytestmark = slow("env -u CI pytest tests/microbatch/test_kafka_copy_killed.py")
+pytestmark = slow("env -u CI pytest tests/runtime/test_kafka_to_kafka_killed.py")
 
 
 @pytest.mark.timeout(600)
@@ -54,7 +54,6 @@ def test_each_record_is_there_once_after_a_kill_and_a_freeze(
             "incarnation": life,
             "epoch": [1, generation],
             "tasks": [[unique, 0, config]],
-            "classes": {"kafka-to-kafka": "cooperator.connectors.kafka_copy:KafkaCopy"},
             "heap_mb": 512,
         }
 
