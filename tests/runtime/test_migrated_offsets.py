@@ -123,8 +123,10 @@ def test_an_attempt_of_the_earlier_release_that_wakes_writes_nothing_more(earlie
     earlier.commit(0)
     earlier.plan(1, 2)
     migrate(earlier.about, dry_run=False)
-    with pytest.raises(fence.Fenced, match="held by no attempt"):
+    with pytest.raises(fence.Fenced, match="is held by 999999999999-"):
         earlier.write(1, b"1")
+    with pytest.raises(fence.Fenced, match="whose epoch is newer"):
+        fence.claim(earlier.unit, Epoch(9, 9), 1, "a member of the earlier release")
     earlier.run(lambda: earlier.values().total() >= 2)
     assert earlier.values() == Counter([b"0", b"1"])
 

@@ -22,6 +22,7 @@ from cooperator.model import Epoch
 DIRECTORY = "fence"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._]+")
 _OWNER_LIMIT = 120  # a file's name may have 255 bytes
+_LAST = "9" * 12
 
 
 class Fenced(Exception):
@@ -51,9 +52,7 @@ def claim(checkpoint: Place, epoch: Epoch | None, attempt: int, owner: str) -> F
     ``owner`` names the attempt for users. Without an ``epoch`` (a runtime that no group drives) the last
     attempt to claim holds the unit. Earlier claims are removed.
     """
-    directory = checkpoint / DIRECTORY
-    if isinstance(directory, Path):
-        directory.mkdir(parents=True, exist_ok=True)
+    directory = _directory(checkpoint)
     before = _holder(directory)
     if epoch is None:
         term, generation, last = map(int, before.split("-")[:3]) if before else (0, 0, 0)
@@ -66,17 +65,33 @@ def claim(checkpoint: Place, epoch: Epoch | None, attempt: int, owner: str) -> F
             "were deleted, so that epochs restarted: stop the connector and reset or alter its offsets, or "
             f"remove {directory} while nothing of the connector runs"
         )
-    if isinstance(directory, Path):
-        (directory / name).touch()
-        _sync(directory)
-    else:
-        create(directory / name, b"")
+    _write(directory, name)
     fence = Fence(directory, name)
     fence.check()
     for older in names(directory):
         if older < name:
             (directory / older).unlink(missing_ok=True)
     return fence
+
+
+def close(checkpoint: Place, owner: str) -> None:
+    """Makes a claim that is newer than that of any attempt, so that none can hold the unit."""
+    _write(_directory(checkpoint), f"{_LAST}-{_LAST}-{_LAST}-{_short(owner)}")
+
+
+def _directory(checkpoint: Place) -> Place:
+    directory = checkpoint / DIRECTORY
+    if isinstance(directory, Path):
+        directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _write(directory: Place, name: str) -> None:
+    if isinstance(directory, Path):
+        (directory / name).touch()
+        _sync(directory)
+    else:
+        create(directory / name, b"")
 
 
 def _holder(directory: Place) -> str:

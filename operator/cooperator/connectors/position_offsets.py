@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import Producer
 
+from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
@@ -39,7 +40,6 @@ from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
-from cooperator.connectors.offsets.unit_log import unfence
 from cooperator.connectors.places import put
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import read_layout
@@ -151,9 +151,9 @@ def _refuse_earlier(about: About, topic: "_Topic") -> None:
 
 
 def _end_earlier(about: About, topic: "_Topic", places: Sequence[UnitPlace]) -> None:
-    """Ends writers of earlier releases for good: they open their log again, unless their claim is gone."""
+    """Ends writers of earlier releases for good: they open their log again as long as they hold the unit."""
     for place in places:
-        unfence(place.checkpoint)
+        fence.close(place.checkpoint, _OWNER)
     ids = [f"{about.group_id}-units/{about.connector}/{place.unit}" for place in places]
     topic.positions.fence(ids, topic.patience)
 
