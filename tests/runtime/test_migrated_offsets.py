@@ -16,7 +16,7 @@ from cooperator.connectors.offsets import OffsetsError, Where
 from cooperator.connectors.places import Place
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_kafka_to_kafka import copy
 from tests.runtime.test_offsets import kafka, subject
@@ -95,7 +95,15 @@ def earlier(spark: SparkBench, unique: str) -> Earlier:
     return Earlier(spark, unique)
 
 
-@pytest.mark.parametrize("is_delivered", [True, False], ids=["delivered", "not delivered"])
+@pytest.mark.parametrize(
+    "is_delivered",
+    [
+        pytest.param(True, id="delivered"),
+        pytest.param(
+            False, id="not delivered", marks=slow("env -u CI pytest tests/runtime/test_migrated_offsets.py")
+        ),
+    ],
+)
 def test_a_position_is_taken_over_with_the_batch_in_flight(earlier: Earlier, is_delivered: bool) -> None:
     """A kill between Kafka's commit and Spark's: only the marker tells whether the batch is done."""
     earlier.plan(0, 1)
