@@ -48,12 +48,16 @@ class Cluster:
         assert producer.flush(60) == 0
 
     def transact(self, partition: Partition, values: Iterable[bytes], *, abort: bool = False) -> None:
-        """Writes records in a transaction of their own."""
-        producer = self.transaction(f"test-{time.monotonic_ns()}", partition, values)
+        """Writes records and a marker in a transaction of their own."""
+        records = list(values)
+        end = self.end(partition) + len(records) + 1
+        producer = self.transaction(f"test-{time.monotonic_ns()}", partition, records)
         if abort:
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+        # The broker answers before it has written the marker.
+        eventually(lambda: self.end(partition) >= end, what="the marker is in the partition")
 
     def transaction(self, id: str, partition: Partition, values: Iterable[bytes]) -> Producer:
         """Returns a producer with an open transaction, whose records have arrived."""
