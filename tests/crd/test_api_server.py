@@ -171,7 +171,7 @@ def manifests(*names: str) -> Iterator[Resource]:
 
 
 def test_the_server_fills_in_the_defaults_that_the_models_have(api: Namespace) -> None:
-    for written in manifests("worker.yaml", "files-to-kafka.yaml", "kafka-to-files.yaml", "secured.yaml"):
+    for written in manifests("worker.yaml", "copies.yaml", "files-worker.yaml", "secured.yaml"):
         kind, name = written.kind, written.metadata.name
         as_written = {
             document["metadata"]["name"]: document

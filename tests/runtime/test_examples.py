@@ -9,7 +9,8 @@ from cooperator.crd import Connector, parse
 from cooperator.demo.job import manifests
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted([*FOLDER.glob("*.yaml"), *(FOLDER / "quickstart").glob("*-to-*.yaml")])
+FILES = FOLDER / "recipes" / "files"
+EXAMPLES = sorted([*FOLDER.glob("*.yaml"), FOLDER / "quickstart" / "copies.yaml", *FILES.glob("*-to-*.yaml")])
 DEMO = manifests(Path("/in"), files=100, lake=Path("/lake"), hold_ms=1_000)
 TEXTS = {**{path.name: path.read_text() for path in EXAMPLES}, "demo": DEMO}
 
