@@ -64,6 +64,9 @@ class Rest:
         if lead is not None and lead.machine.wants_round:
             # Commits of tasks share a round: it is asked for a moment after the first of them.
             return "the leader is about to ask for a round"
+        if lead is not None and lead.machine.state.refusal:
+            # The leader reads a limit that was raised only after a pause.
+            return f"refused: {lead.machine.state.refusal}"
         plan = lead.machine.state.plan if lead is not None else None
         if plan is not None and plan.held:
             return f"held: {sorted(map(str, plan.held))}"

@@ -14,7 +14,7 @@ from tests.simulation.patches import simulated
 from tests.simulation.promises import ALL as PROMISES
 from tests.simulation.promises import Broken, Promise
 from tests.simulation.rest import Rest
-from tests.simulation.seeds import FOUND
+from tests.simulation.seeds import FOUND_WITHOUT_LIMITS
 from tests.simulation.simulation import Shape, Simulation
 from tests.simulation.spec import Times
 
@@ -96,7 +96,7 @@ def _limited(seed: int, shape: Shape) -> Shape:
     that tasks, and not members, are what makes the record large.
     """
     random = Random(f"record of {seed}")
-    if shape.fleet.has_stock or seed in FOUND or random.random() > 0.25:
+    if shape.fleet.has_stock or seed in FOUND_WITHOUT_LIMITS or random.random() > 0.25:
         return shape
     connectors = tuple((name * LONG_NAME, tasks_max) for name, tasks_max in shape.connectors)
     least_bytes = OVERHEAD_BYTES + MEMBER_BYTES * (shape.replicas + 1)
