@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -341,27 +342,26 @@ as one."""
 def run_tests(pytest_arguments: list[str]) -> int:
     tools = VENV / "bin"
     pytest = [str(tools / "python"), "-m", "pytest", "--durations=12", "--durations-min=10"]
-    parts = {
+    checks = {
         "lint": [str(tools / "ruff"), "check", "."],
         "format": [str(tools / "ruff"), "format", "--check", "."],
         "types": [str(tools / "mypy")],
         "imports": [str(tools / "lint-imports")],
         # JVMs of tests start with it in half the time; written once, until a jar changes.
         "classes": [str(tools / "cooperator"), "packages", "--local", "--classes"],
-        **{
-            name: [*pytest, *words, "-o", f"cache_dir={FAILED / name}"]
-            for name, words in test_parts(pytest_arguments).items()
-        },
     }
-    results = {}
+    parts = {
+        name: [*pytest, *words, "-o", f"cache_dir={FAILED / name}"]
+        for name, words in test_parts(pytest_arguments).items()
+    }
+    results = run_at_once(checks)
     unsteady: list[str] = []
     # Failures of an earlier run do not belong to this one.
     shutil.rmtree(FAILED, ignore_errors=True)
     for name, command in parts.items():
-        say(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}")
+        announce(name, command)
         began = time.monotonic()
-        output = subprocess.DEVNULL if name == "classes" else None
-        code = subprocess.run(command, check=False, stdout=output).returncode
+        code = subprocess.run(command, check=False).returncode
         if code == 1 and name != "simulation" and not pytest_arguments:
             # A seed that fails there fails always; the others run brokers, JVMs, kubelets.
             code = try_again(name, pytest, unsteady)
@@ -372,6 +372,32 @@ def run_tests(pytest_arguments: list[str]) -> int:
     for test in unsteady:
         print(f"    UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
     return 1 if any(code for code, _ in results.values()) else 0
+
+
+def announce(name: str, command: list[str]) -> None:
+    say(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}")
+
+
+def run_at_once(commands: dict[str, list[str]]) -> dict[str, tuple[int, float]]:
+    """Run commands that need one core each. Returns their exit codes and seconds."""
+
+    def timed(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
+        began = time.monotonic()
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done, time.monotonic() - began
+
+    results = {}
+    with ThreadPoolExecutor(len(commands)) as pool:
+        for (name, command), (done, seconds) in zip(
+            commands.items(), pool.map(timed, commands.values()), strict=True
+        ):
+            announce(name, command)
+            if done.returncode or name != "classes":
+                print(done.stdout, end="", flush=True)
+            results[name] = (done.returncode, seconds)
+    return results
 
 
 def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:

@@ -17,7 +17,7 @@ from tests.harness.installation import Installation
 pytestmark = [pytest.mark.real, pytest.mark.timeout(2 * 3600)]
 
 _MOST: Final = 400
-STRIDE: Final = int(os.environ.get("COOPERATOR_GATE_STRIDE") or (32 if os.environ.get("CI") else 1))
+STRIDE: Final = int(os.environ.get("COOPERATOR_GATE_STRIDE") or (64 if os.environ.get("CI") else 1))
 """Each write costs an operator's incarnation; where time is short, not every one does."""
 SIDES: Final = ("before",) if os.environ.get("CI") else ("before", "after")
 """After one write is before the next one, but for what other threads write in between."""

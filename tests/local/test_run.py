@@ -241,7 +241,7 @@ def test_failures_with_real_parts_are_retried_once_and_named(
             )
         if first or again:
             commands.append(command)
-        return SimpleNamespace(returncode=1 if first or (again and steady) else 0)
+        return SimpleNamespace(returncode=1 if first or (again and steady) else 0, stdout="")
 
     monkeypatch.setattr(run.subprocess, "run", carried_out)
     assert run.run_tests([]) == code

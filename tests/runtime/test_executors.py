@@ -20,7 +20,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.session import SparkHost, spark_conf
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import cluster, namespace
 
@@ -146,7 +146,10 @@ def test_driver_and_executors_authenticate_and_encrypt_unless_the_user_wants_oth
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("was_there_one_before", [False, True])
+@pytest.mark.parametrize(
+    "was_there_one_before",
+    [pytest.param(False, marks=slow("env -u CI pytest tests/runtime/test_executors.py")), True],
+)
 def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     cluster: ControlPlane,
     namespace: str,
