@@ -124,6 +124,9 @@ class TestStatus:
             ["Ready", "Connector/a", "False", "30s", "TaskFailed", "a-1: no disk"],
         ]
         assert "AtLeastOnce" not in text
+        broken = condition("ExactlyOnce", "False", "LocalCheckpoints")
+        text = status_text(Seen([LAKE], [connector(conditions=[broken])]), NOW)
+        assert rows(text, "ExactlyOnce")[0][1:5] == ["Connector/a", "False", "30s", "LocalCheckpoints"]
 
     def test_each_worker_has_its_own_connectors(self) -> None:
         other = {**worker(), "metadata": {"name": "pond", "namespace": "default"}}

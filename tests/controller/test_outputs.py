@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cooperator.controller.outputs import OUTPUTS, Outputs, locate_for
+from cooperator.controller.outputs import OUTPUTS, Outputs, has_local_checkpoints, locate_for
 from cooperator.controller.store import CONNECTOR, WORKER, Store
 from cooperator.crd import Connector, from_object
 from tests.controller.workers import worker
@@ -204,3 +204,26 @@ NFS = "{name: data, nfs: {server: nas, path: /export/}}"
 )
 def test_only_some_directories_are_the_same_for_all_workers(spec: str, directory: str, expected: str) -> None:
     assert locate_for(worker(spec), "ns")(directory) == expected
+
+
+def kept_at(location: str, volume: str) -> str:
+    return "{checkpointLocation: " + location + ", " + template(volume, "mountPath: /data")[1:]
+
+
+@pytest.mark.parametrize(
+    ("spec", "are_local"),
+    [
+        ("{}", True),
+        ("{checkpointVolume: {claimName: files}}", False),
+        ("{checkpointLocation: /elsewhere}", True),
+        ("{checkpointLocation: s3a://bucket/path}", False),
+        (kept_at("/data/a", PVC), False),
+        (kept_at("/data/a", "{name: data, hostPath: {path: /b}}"), False),
+        (kept_at("/data/a", "{name: data, emptyDir: {}}"), True),
+        (kept_at("/database", PVC), True),
+        ("{spark: {conf: {spark.hadoop.fs.defaultFS: 'hdfs://names'}}}", False),
+        ("{runtime: connect}", False),
+    ],
+)
+def test_checkpoints_are_local_unless_they_outlive_a_pod(spec: str, are_local: bool) -> None:
+    assert has_local_checkpoints(worker(spec)) is are_local

@@ -123,6 +123,15 @@ def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
         return None
 
 
+def keeps_checkpoints(class_name: str) -> bool:
+    """Whether the class depends on checkpoints that all members share; False for a class that is not
+    installed here."""
+    try:
+        return find(class_name).keeps_checkpoints
+    except OptionError:
+        return False
+
+
 def outputs(class_name: str, config: Mapping[str, str]) -> tuple[Output, ...]:
     """Returns the directories, as configured, that the connector's file sinks use exclusively.
 

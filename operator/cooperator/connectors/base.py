@@ -118,6 +118,8 @@ class Connector(ABC, Generic[O]):
     """A connector class. Instances hold no state: everything is in the arguments."""
 
     options: ClassVar[type[Options]]
+    keeps_checkpoints: ClassVar[bool] = False
+    """Whether the class depends on checkpoints that all members share."""
 
     @abstractmethod
     def units(self, options: O, say: Callable[[str], None]) -> Sequence[str]:

@@ -70,6 +70,7 @@ class PostgresToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOp
 
 
 class PostgresToKafka(Connector[PostgresToKafkaOptions]):
+    keeps_checkpoints: ClassVar[bool] = True
     options: ClassVar[type[Options]] = PostgresToKafkaOptions
 
     def delivery(self, options: PostgresToKafkaOptions) -> Delivered:

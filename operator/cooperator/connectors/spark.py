@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cooperator.connectors.base import Cancelled, Connector, UnitContext
 from cooperator.connectors.fence import Fence, claim
@@ -47,6 +47,8 @@ class SparkConnector(Connector[S], Generic[S]):
     Resources that reader and writer open (a producer) are closed by ``context.closing``, after the query has
     ended.
     """
+
+    keeps_checkpoints: ClassVar[bool] = True
 
     @abstractmethod
     def reader(self, spark: "SparkSession", options: S, context: UnitContext) -> "DataFrame":

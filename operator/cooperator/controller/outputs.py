@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cooperator.connectors.outputs import LOCAL
+from cooperator.controller.manifests.pods import CHECKPOINTS
 from cooperator.controller.names import GROUP
 from cooperator.controller.observe import Body
 from cooperator.controller.store import Name, Store, referred
@@ -137,6 +138,31 @@ def locate_for(worker: Worker, namespace: str) -> Locate:
         return found
 
     return locate
+
+
+def has_local_checkpoints(worker: Worker) -> bool:
+    """Whether the checkpoints of a Worker's members are lost with a pod.
+
+    What a pod mounts counts as kept, unless it is an emptyDir: whether others see it is not known here.
+    """
+    root = normal_for(worker)(worker.spec.checkpoint_root or CHECKPOINTS)
+    if worker.spec.is_stock or not root.startswith(LOCAL):
+        return False
+    path = f"{root.removeprefix(LOCAL)}/"
+    return not any(path.startswith(f"{at}/") for at in _kept_mounts(worker))
+
+
+def _kept_mounts(worker: Worker) -> Iterator[str]:
+    """Mount paths in the members' container that outlive a pod."""
+    if worker.spec.checkpoint_volume is not None:
+        yield worker.spec.checkpoint_volume.mount_path.rstrip("/")
+    pod = worker.spec.template.spec
+    lost = {str(entry.get("name")) for entry in _entries(pod.get("volumes")) if "emptyDir" in entry}
+    for container in _entries(pod.get("containers")):
+        if container.get("name") == WORKER_CONTAINER:
+            for mount in _entries(container.get("volumeMounts")):
+                if mount.get("name") not in lost:
+                    yield str(mount.get("mountPath", "")).rstrip("/")
 
 
 def _mounts(worker: Worker, namespace: str) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, Api
 from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.names import FINALIZER, SETTLED
 from cooperator.controller.observe import Body, milliseconds
-from cooperator.controller.outputs import OUTPUTS
+from cooperator.controller.outputs import OUTPUTS, has_local_checkpoints
 from cooperator.controller.resources import SeenConnectors, connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
 from cooperator.controller.status_writer import API_VERSION, StatusWriter, meant
@@ -140,6 +140,7 @@ class Publisher:
             [each for each in wrong if each],
             withheld=found.outputs.withheld.get(name, ""),
             deletion=_waits_for(connector.connector_name, source) if connector in found.ending else "",
+            has_local_checkpoints=has_local_checkpoints(worker),
         )
         self._writer.write(CONNECTORS, body, own, None if is_known(source) else kept_of_connector)
 
@@ -188,7 +189,13 @@ class Publisher:
             if is_outdated or self._bound_worker(body) != name:
                 if connector.metadata.name in withheld:
                     continue
-                status = connector_status(connector, (worker,), leader, time.time_ns() // 1_000_000)
+                status = connector_status(
+                    connector,
+                    (worker,),
+                    leader,
+                    time.time_ns() // 1_000_000,
+                    has_local_checkpoints=has_local_checkpoints(worker),
+                )
                 status = status.model_copy(update={"bound_worker": name})
                 kept = None if is_known(leader) else kept_of_connector
                 try:

@@ -175,6 +175,7 @@ def connector_status(
     bound_worker: str | None = None,
     withheld: str = "",
     deletion: str = "",
+    has_local_checkpoints: bool = False,
 ) -> ConnectorStatus:
     """The status of a Connector.
 
@@ -182,6 +183,7 @@ def connector_status(
     * ``bound_worker``: the Worker whose group has its progress, if any.
     * ``withheld``: why it is not started (see :mod:`cooperator.host.outputs`).
     * ``deletion``: what its deletion waits for.
+    * ``has_local_checkpoints``: its Worker keeps checkpoints where they are lost with a pod.
     """
     name = connector.connector_name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
@@ -230,7 +232,7 @@ def connector_status(
                 _refused(name, leader),
                 deletion,
             ),
-            exactly_once(connector, _is_stock(connector, workers)),
+            exactly_once(connector, _is_stock(connector, workers), has_local_checkpoints),
         ),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, status_of
-from cooperator.crd.conditions import READY, RECONCILING, STALLED
+from cooperator.crd.conditions import LOCAL_CHECKPOINTS, READY, RECONCILING, STALLED
 from cooperator.model import PROBLEMS
 from cooperator.terminal.tables import age, connectors_table, table, until
 
@@ -33,8 +33,8 @@ def amiss(body: Body) -> list[Body]:
 
 def _is_amiss(condition: Body) -> bool:
     if condition["type"] == "ExactlyOnce":
-        # It states what a connector promises for its sink.
-        return False
+        # It states what a connector promises for its sink, which its Worker may break.
+        return bool(condition["reason"] == LOCAL_CHECKPOINTS)
     expected = "False" if condition["type"] in _SHOULD_BE_FALSE else "True"
     return bool(condition["status"] != expected)
 

@@ -31,7 +31,8 @@ Manifest = dict[str, Any]
 USER_ID: Final = 10_001
 PORT: Final = 8084
 _STATE: Final = "/state"
-_CHECKPOINTS: Final = "/state/checkpoints"
+CHECKPOINTS: Final = "/state/checkpoints"
+"""The checkpoints of a Worker that names no place for them."""
 _GRACE_S: Final = 30
 _MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key", "conditionType")
 """Keys that identify entries of a list, as in Kubernetes' strategic merge patch for pods."""
@@ -192,7 +193,7 @@ def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
         "worker",
         *("--identity", "$(POD_NAME)", "--pod-uid", "$(POD_UID)"),
         *("--listen", f"0.0.0.0:{PORT}", "--advertised-host", "$(POD_IP)"),
-        *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or _CHECKPOINTS),
+        *("--state-dir", _STATE, "--checkpoints", worker.spec.checkpoint_root or CHECKPOINTS),
         *member_options(worker, servers(worker, defaults)),
         *security_options(worker.spec.kafka),
         *(("--leader-ca-file", str(leader_ca.PEM)) if defaults.leader_ca else ()),

@@ -1,0 +1,40 @@
+"""The condition ExactlyOnce of Connectors: what their class promises, and what their Worker takes from it."""
+
+import pytest
+
+from cooperator.connectors import keeps_checkpoints, known_classes
+from cooperator.crd import Connector, from_object
+from cooperator.host.delivery import exactly_once
+
+
+def connector(class_: str, **config: str) -> Connector:
+    found = from_object(
+        {
+            "apiVersion": "cooperator.dev/v1alpha1",
+            "kind": "Connector",
+            "metadata": {"name": "a", "namespace": "default"},
+            "spec": {"workerRef": {"name": "lake"}, "class": class_, "config": config},
+        }
+    )
+    assert isinstance(found, Connector)
+    return found
+
+
+FILES = connector("kafka-to-files", topics="a", path="/b")
+COPY = connector("kafka-to-kafka", topics="a", topic="b")
+
+
+def test_progress_that_is_lost_with_a_pod_breaks_the_promise_of_classes_with_checkpoints() -> None:
+    assert exactly_once(FILES, is_stock=False).status.value == "True"
+    broken = exactly_once(FILES, is_stock=False, has_local_checkpoints=True)
+    assert (broken.status.value, broken.reason) == ("False", "LocalCheckpoints")
+    assert "spec.checkpointVolume or spec.checkpointLocation" in broken.message
+
+
+def test_positions_that_live_with_the_sink_need_no_checkpoints() -> None:
+    assert exactly_once(COPY, is_stock=False, has_local_checkpoints=True).status.value == "True"
+
+
+@pytest.mark.parametrize("class_", known_classes())
+def test_each_class_states_whether_it_needs_checkpoints(class_: str) -> None:
+    assert keeps_checkpoints(class_) == (class_ not in ("noop", "kafka-to-kafka"))
