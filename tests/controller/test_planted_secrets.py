@@ -100,6 +100,7 @@ def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or
             "data": {name: base64.b64encode(value.encode()).decode() for name, value in data.items()},
         }
     )
+    installation.kubelet.forks = False  # Arguments of processes are searched, too.
     operator = installation.operator()
     sasl = {"mechanism": "PLAIN", "secretRef": {"name": "login"}}
     installation.worker(

@@ -23,6 +23,7 @@ from typing import Any
 
 from cooperator.artifacts import find_java, resolve, use_archive
 from cooperator.controller.names import SETTLED
+from tests.harness.forked import ForkedProcess
 from tests.kubernetes.api import Api, ApiError
 
 _LOOK_S = 0.1
@@ -41,7 +42,7 @@ class Container:
     folder: Path
     args: list[str]
     grace_s: int
-    process: subprocess.Popen[bytes] | None = None
+    process: subprocess.Popen[bytes] | ForkedProcess | None = None
     started: str = ""
     restarts: int = 0
     last: dict[str, Any] = field(default_factory=dict)
@@ -85,6 +86,8 @@ class Kubelet:
         self.node = node
         self.frozen = threading.Event()
         self.restart_s = 0.2
+        self.forks = True
+        """Whether members are forked; otherwise each starts the program."""
         self.containers: dict[str, Container] = {}
         self.reported: list[tuple[str, float]] = []
         """Ends of containers that the API server knows of: pod, and when (time.time()) it was told."""
@@ -295,22 +298,28 @@ class Kubelet:
     def _launch(self, container: Container) -> None:
         (container.folder / "last-words").touch()
         container.started = _now()
+        environment = {
+            **os.environ,
+            **container.environment,
+            "COOPERATOR_RUNTIME": "inline",
+            "COOPERATOR_LAST_WORDS": str(container.folder / "last-words"),
+        }
+        if not container.environment and self.forks:
+            container.process = ForkedProcess(
+                container.args, container.folder / "log", environment, new_session=True
+            )
+            return
         with (container.folder / "log").open("ab") as log:
-            is_stock = bool(container.environment)
+            program = [] if container.environment else [sys.executable, "-m", "cooperator.cli"]
             container.process = subprocess.Popen(
-                container.args if is_stock else [sys.executable, "-m", "cooperator.cli", *container.args],
+                [*program, *container.args],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={
-                    **os.environ,
-                    **container.environment,
-                    "COOPERATOR_RUNTIME": "inline",
-                    "COOPERATOR_LAST_WORDS": str(container.folder / "last-words"),
-                },
+                env=environment,
             )
 
-    def _take_down(self, container: Container, process: subprocess.Popen[bytes]) -> None:
+    def _take_down(self, container: Container, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         container.last = {
             "exitCode": process.returncode if process.returncode >= 0 else 128 - process.returncode,
             "reason": "Error" if process.returncode else "Completed",
@@ -383,7 +392,7 @@ def _expand(word: str, values: dict[str, str]) -> str:
     return word
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
