@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
@@ -102,6 +102,7 @@ class Shell:
     waiting: dict[int, int] = field(default_factory=dict)
     """Requests without a reply, and the time by which they must have one, or the end of this instruction."""
     requests: int = 0
+    posted: dict[int, ev.TasksPosted] = field(default_factory=dict)
 
     def tell(self, event: ev.Event) -> None:
         instructions = self.leader.handle(event, self.now_ms)
@@ -130,9 +131,12 @@ class Shell:
                 return not self.config_log_away
             case ev.Answer(generation):
                 self.answered = generation
-            case ev.Reply(request):
+            case ev.Reply(request, code):
                 assert request in self.waiting, "a request has one reply"
                 del self.waiting[request]
+                if code == ev.PostOutcome.WRITTEN and (posted := self.posted.get(request)) is not None:
+                    known = self.fold.snapshot().connectors[posted.connector]
+                    assert known.tasks == posted.configs, "the log has what was posted"
             case ev.WakeAt(at_ms):
                 self.wake_at_ms = at_ms
         return True
@@ -146,7 +150,10 @@ class Shell:
         """A request is answered ``within_ms``."""
         self.requests += 1
         self.waiting[self.requests] = self.now_ms + within_ms
-        self.tell(event_of(self.requests))
+        event = event_of(self.requests)
+        if isinstance(event, ev.TasksPosted):
+            self.posted[event.request] = event
+        self.tell(event)
         self.check_replies()
 
     def check_replies(self) -> None:
@@ -312,6 +319,24 @@ TestEvents = Events.TestCase
 TestEvents.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+@given(steps=st.lists(st.sampled_from(["read", "wait", *range(3)]), max_size=12))
+def test_tasks_that_are_said_to_be_written_are_in_the_log(steps: list[str | int]) -> None:
+    """The shell asserts it, whatever the leader has read of the log. Nobody runs the connector."""
+    machine = Events()
+    shell = machine.shell
+    shell.append((ConnectorRecord("new", {"connector.class": "noop"}), *task_records("new", ())))
+    machine.the_config_log_is_read()
+    for step in steps:
+        if step == "read":
+            machine.the_config_log_is_read()
+        elif step == "wait":
+            machine.time_passes(3_000)
+        else:
+            machine.tasks_are_posted("new", ["u"] * int(step))
+    assert not shell.waiting
+
 
 CAUGHT = (
     "NeverSavesItsMemory",

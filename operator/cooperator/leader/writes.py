@@ -47,6 +47,8 @@ class Writes:
         self._repeats = repeats
         self._write_window = write_window
         self._waiting: dict[int, _Waiting] = {}
+        self._unread: dict[str, int] = {}
+        """Offsets after own records of connectors. Until the log is read so far, their state is not known."""
 
     # --- requests -----------------------------------------------------------------------------------
 
@@ -55,6 +57,7 @@ class Writes:
         self._write_window.wrote(len(event.records), event.offset)
         self._state.unwritten = ""
         for name, records in grouped(event.records).items():
+            self._unread[name] = event.offset
             if name in self._state.refused and self._state.refused[name].records == records:
                 del self._state.refused[name]
         return self._reply(lambda request, waiting: request in event.requests)
@@ -71,6 +74,7 @@ class Writes:
         )
 
     def lead_lost(self) -> list[ev.Instruction]:
+        self._unread.clear()
         self._state.refused.clear()
         self._state.unwritten = ""
         return self._reply(lambda _, waiting: True, ev.PostOutcome.NOT_LEADING)
@@ -178,13 +182,17 @@ class Writes:
 
         204: the config log has them. 202: running tasks change, so those are revoked first; the caller
         repeats the request until it gets 204, which also survives a change of leader. 503: the write failed,
-        or an earlier one of the same configurations is not in the log yet, or the caller may be a stock
+        or an earlier one of the connector is not in the log yet or not read, or the caller may be a stock
         worker, which would take a 202 for done and ask no later leader. 404 and 409 as in Kafka Connect
         (docs/protocol.md, 9).
         """
         state = self._state
         if refused := self._refusal(event.request):
             return refused
+        if state.config.offset < self._unread.get(event.connector, -1):
+            # What was read last is not what members will run.
+            return [ev.Reply(event.request, ev.PostOutcome.AGAIN)]
+        self._unread.pop(event.connector, None)
         committed = state.config.connectors.get(event.connector)
         if committed is None:
             return [ev.Reply(event.request, ev.PostOutcome.UNKNOWN_CONNECTOR)]
