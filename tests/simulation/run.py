@@ -21,8 +21,8 @@ from tests.simulation.spec import Times
 WARM_UP_MS = 4_000
 SAFETY_MS = 45_000
 REST_WITHIN_MS = 90_000
-ROLLED_WITHIN_MS = 15_000
-"""A roll replaces one member after the other; each may hang in its stop, and warms up."""
+ROLLED_WITHIN_MS = 25_000
+"""A roll replaces one member after the other; each may hang in its stop, is killed, and warms up."""
 AFTERMATH_MS = 11_000
 """The longest time-out of any request: a fault's last consequences appear until then."""
 QUIET_MS = 15_000
@@ -155,7 +155,7 @@ def _live(
     simulation.tell("(all faults are over)")
     rest = Rest(simulation)
     _pass(simulation, simulation.now_ms + AFTERMATH_MS, promises)
-    within_ms = max(REST_WITHIN_MS, 30_000 + ROLLED_WITHIN_MS * simulation.spec.replicas)
+    within_ms = max(REST_WITHIN_MS, 15_000 + ROLLED_WITHIN_MS * simulation.spec.replicas)
     while rest.lacks():
         if simulation.now_ms > healed_ms + within_ms:
             raise Broken("Rest", f"not within {within_ms} ms after the last fault: {rest.lacks()}")

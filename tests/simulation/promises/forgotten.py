@@ -82,13 +82,22 @@ class NothingForgotten(Promise):
         return self._hold_ms > 0 and len(planned.memory.returns.get(identity, ())) < budget
 
     def _is_proven(self, planned: Planned, task: TaskId) -> bool:
-        """Whether every incarnation that may run ``task`` has ended.
+        """Whether every incarnation that may run ``task`` has ended, by proof or because its lease is over.
 
         A hold has one incarnation and one time for all of its tasks. Some of them may have run at another
         incarnation, or have stopped before theirs left. (That none runs twice is a promise of its own.)
         """
+        view = planned.view
         running = (each for each in planned.memory.unstopped if task in each.tasks)
-        return all((each.identity, each.incarnation) in planned.view.facts.ended for each in running)
+        return all(
+            (each.identity, each.incarnation) in view.facts.ended
+            or (
+                each.leased
+                and each.gone_since_ms is not None
+                and each.gone_since_ms + self._fence_ms <= view.now_ms
+            )
+            for each in running
+        )
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:
         if proven and hold.reason is HoldReason.EVICTED:
