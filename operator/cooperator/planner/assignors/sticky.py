@@ -94,9 +94,10 @@ def _surpluses(problem: PlacementProblem, loads: Mapping[str, int]) -> dict[str,
     """Return how far each member is above its quota, in order of identity."""
     smallest, extras = divmod(sum(loads.values()) + len(problem.pool), len(loads))
     above = [identity for identity, load in loads.items() if load > smallest]
-    # The larger quotas go to members that would have to stop something, then to those with the least of
-    # the other kind.
-    above.sort(key=lambda i: (len(problem.owed.get(i, ())), problem.of_other_kind.get(i, 0), i))
+    kept, owed, others = problem.kept, problem.owed, problem.of_other_kind
+    # The larger quotas go to members that would have to stop something, then to those that get back the
+    # least, then to those with the least of the other kind.
+    above.sort(key=lambda i: (len(kept[i]) <= smallest, len(owed.get(i, ())), others.get(i, 0), i))
     larger = set(above[:extras])
     surpluses: dict[str, int] = {}
     for identity in sorted(above):
