@@ -71,7 +71,7 @@ def test_moves_are_the_fewest_for_the_balance_and_spread_is_close_to_the_best(
 
 
 def test_items_that_go_back_to_their_members_stop_nothing_that_a_better_choice_would_leave() -> None:
-    """An owed item does not run yet, so it can go elsewhere for nothing. One layout in 300 has a tie in it."""
+    """An owed item does not run yet, so it can go elsewhere for nothing."""
     for seed in range(1_500):
         rng = random.Random(seed)
         own, free = seeded(rng)

@@ -16,7 +16,10 @@ FOUND_WITHOUT_LIMITS = (
     *(901_203, 901_396, 902_997, 903_356, 179_552_455_549, 179_562_529_220),
 )
 """Found before any world had a limit of the group's record: these keep the world that they had."""
-FOUND = (*FOUND_WITHOUT_LIMITS, *(800_287, 800_381, 800_895, 809_616, 821_391, 824_163, 825_103, 825_723, 826_557))
+FOUND = (
+    *FOUND_WITHOUT_LIMITS,
+    *(800_287, 800_381, 800_895, 809_616, 821_391, 824_163, 825_103, 825_723, 826_557, 827_104),
+)
 """Seeds that broke a promise, or could not come to rest, outside of the fixed ones."""
 
 FIRST_FRESH = "COOPERATOR_FRESH_SEEDS"
