@@ -190,7 +190,7 @@ class Writes:
         if refused := self._refusal(event.request):
             return refused
         if state.config.offset < self._unread.get(event.connector, -1):
-            # What was read last is not what members will run.
+            # Members will run something else than what was read last.
             return [ev.Reply(event.request, ev.PostOutcome.AGAIN)]
         self._unread.pop(event.connector, None)
         committed = state.config.connectors.get(event.connector)
