@@ -109,6 +109,18 @@ def test_length_is_bounded() -> None:
         ("SELECT * FROM (MAP value USING 'cat' FROM input)", "starts a program"),
         ("SELECT value -- \\\n ' \n , reflect('a', 'b') -- '\nFROM input", "contains"),
         ("SELECT '${env:HOME}' FROM input", "contains"),
+        # Spark ends these comments and hints earlier than sqlglot, and executes what follows.
+        ("SELECT 1 /* /*+ */ , reflect('a', 'b') -- */\n FROM input", "a comment inside a comment"),
+        (
+            "SELECT 1 /* /*+ */ , reflect('a', 'b') -- */\n, 2 /* a */ FROM input",
+            "a comment inside a comment",
+        ),
+        ("SELECT * FROM input /* /*+ */ JOIN orders -- */\n", "a comment inside a comment"),
+        ("SELECT /*+ COALESCE(1, '/*') */ reflect('a', 'b'), -- */\n 1 FROM input", "comment or hint"),
+        # sqlglot reads a column with an alias, and Spark a table.
+        ("SELECT (TABLE orders) FROM input", "contains TABLE"),
+        ("WITH a AS (TABLE orders) SELECT * FROM a, input", "contains TABLE"),
+        ("FROM input |> WHERE (table/**/orders)", "contains TABLE"),
     ],
 )
 def test_a_transform_opens_nothing(sql: str, said: str) -> None:
@@ -126,6 +138,8 @@ def test_a_transform_opens_nothing(sql: str, said: str) -> None:
         "SELECT word FROM input LATERAL VIEW explode(split(value, ' ')) t AS word",
         "SELECT transform(array(1), x -> x + 1) AS a, CAST(value AS ARRAY<STRUCT<a: INT>>) FROM input",
         "SELECT value.id, raise_error('x'), monotonically_increasing_id() FROM INPUT",
+        "-- first\nSELECT /* a\n b */ value -- '/*'\r\n, '/* /* --' AS b /**/ FROM input; -- last",
+        "SELECT /*+ COALESCE(4) */ value.table, 'table' AS t, 1 AS table FROM input",
     ],
 )
 def test_ordinary_transforms_pass(sql: str) -> None:

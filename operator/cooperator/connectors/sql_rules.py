@@ -3,9 +3,11 @@
 The text is read in the operator and in members, so its cost is bounded first: length, nesting counted over
 tokens, and steps of the parser, whose attempts can double with each level. Then only calls of known functions
 are allowed, and only the view ``input`` and names of its own WITH can be read: SQL of Spark can otherwise
-open files, run Java methods and start programs.
+open files, run Java methods and start programs. sqlglot must skip exactly what Spark skips, so comments and
+hints have a form that both read alike.
 """
 
+import re
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +23,11 @@ MAX_STEPS: Final = 10_000
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _OTHERWISE_READ: Final = ("\\\n", "\\\r", "{{", "{%", "{#", "${")
 """Texts that sqlglot and Spark read differently (comments), or that Spark substitutes."""
+_SKIPPED: Final = re.compile(
+    r"""(?: \s | --[^\n\r]*(?:[\n\r]|\Z) | /\*(?!\+) (?: (?!/\*|\*/). )* \*/ )*+ \Z""", re.DOTALL | re.VERBOSE
+)
+"""What may stand between two tokens. Spark and sqlglot disagree where a comment in another one ends."""
+_HINT: Final = re.compile(r"/\*\+[\w\s,.()]*\*/\Z")
 _SYNTAX: Final = frozenset(
     """
     all and any as between by case cross cube dec decimal distinct div else except exists filter from full
@@ -42,6 +49,7 @@ def check_select(sql: str) -> None:
             raise refuse(f"contains {text!r}", "remove it: parsers read it differently")
     try:
         tokens = _tokens(sql)
+        _check_skipped(tokens, sql)
         _check_tokens(tokens)
         _check_tree(_statements(tokens, sql))
     except RecursionError:
@@ -82,13 +90,16 @@ def _parser() -> Any:
 
 
 def _statements(tokens: list[Any], sql: str) -> list[Any]:
+    from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import ParseError
 
     parser = _parser()(dialect=Spark())
     parser.steps_left = MAX_STEPS + len(tokens)
     try:
-        return [statement for statement in parser.parse(tokens, sql) if statement is not None]
+        # A comment after the last semicolon is a statement for sqlglot.
+        found = parser.parse(tokens, sql)
+        return [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
     except _TooManySteps:
         raise refuse("is too complex", "nest fewer functions, or use several Connectors") from None
     except ParseError as error:
@@ -117,6 +128,22 @@ def _tokens(sql: str) -> list[Any]:
         raise refuse("is not valid SQL (an unterminated quote or comment)", _SELECT) from None
 
 
+def _check_skipped(tokens: list[Any], sql: str) -> None:
+    """Refuses comments and hints that may hide from sqlglot what Spark executes."""
+    from sqlglot import TokenType as T
+
+    end = 0
+    for token in tokens:
+        hidden = token.token_type == T.HINT and not _HINT.match(sql[token.start : token.end + 1])
+        if hidden or not _SKIPPED.match(sql[end : token.start]):
+            break
+        end = token.end + 1
+    else:
+        if _SKIPPED.match(sql[end:]):
+            return
+    raise refuse("has a comment inside a comment or hint", "remove it: parsers read it differently")
+
+
 def _check_tokens(tokens: list[Any]) -> None:
     from sqlglot import TokenType as T
 
@@ -137,6 +164,10 @@ def _check_tokens(tokens: list[Any]) -> None:
             raise _too_deep()
         if token.token_type == T.USING and after == T.STRING:
             raise refuse("starts a program", "remove TRANSFORM … USING")
+        is_field = previous is not None and previous.token_type == T.DOT
+        if token.token_type == T.TABLE and not is_field and after not in (None, T.COMMA, T.FROM, T.R_PAREN):
+            # sqlglot takes (TABLE a) for a column with an alias, and Spark for a query.
+            raise refuse("contains TABLE", "write SELECT * FROM a; write a column's name in backquotes")
         if after == T.L_PAREN and token.text.lower() in REFUSED:
             raise _function(token.text)
         names_columns = previous is not None and previous.text.lower() in ("as", "with", "recursive")
