@@ -14,8 +14,9 @@ from cooperator.connectors.bounds import allowed_options, check_bounds, topics_i
 from cooperator.connectors.options import OptionError, Options
 from cooperator.connectors.outputs import shared
 from cooperator.connectors.patterns import check_pattern, compiled
-from cooperator.connectors.references import Resolver
+from cooperator.connectors.references import Resolver, forbidden_files
 from cooperator.connectors.units import fixed_changes
+from cooperator.crd.overrides import override_problem
 from cooperator.model.status import INVALID_OPTION
 from cooperator.runtime.traces import lasting_reason
 
@@ -230,3 +231,24 @@ class TestClasses:
         assert isinstance(validate(name, config), list)
         outputs(name, config)
         delivery(name, config)
+
+
+@pytest.mark.parametrize("opening", ["${", "${worker.sasl.", "${cooperator-files:"])
+def test_references_that_never_close_cost_linear_time(opening: str) -> None:
+    """A search from each ``${`` to the end would hold the interpreter for minutes."""
+    value = opening * (200_000 // len(opening))
+    config = {"topics": value, "topic": "b", "errors.tolerance": value, "transform.sql": value}
+    validate("kafka-to-kafka", {"topics": "a", "topic": "b", "transform.sql": "SELECT * FROM input"})
+    began = time.process_time()
+    validate("kafka-to-kafka", config)
+    delivery("kafka-to-kafka", config)
+    outputs("kafka-to-kafka", config)
+    assert forbidden_files(config, []) == []
+    assert Resolver({}).resolve(config).config == config
+    override_problem({"producer.override.acks": value})
+    assert time.process_time() - began < 2
+
+
+def test_text_after_the_last_reference_stays() -> None:
+    resolver = Resolver({"A": "x"}, allowed=frozenset({"A"}))
+    assert resolver.resolve({"a": "${env:A}-${env:A} ${ $"}).config == {"a": "x-x ${ $"}

@@ -24,7 +24,7 @@ _OURS: Final = re.compile(rf"\$\{{{PROVIDER}-[^}}]*\}}")
 def override_problem(config: Mapping[str, str]) -> str:
     """Returns what is wrong with a connector's overrides and the remedy; empty if nothing is."""
     for name, value in config.items():
-        if _OURS.search(value):
+        if _OURS.search(value, 0, value.rfind("}") + 1):
             return (
                 f"has a reference to the operator's own provider {PROVIDER}-… in {name!r}: remove it, and "
                 "use a provider of connect.config"
