@@ -160,6 +160,14 @@ def test_dots_after_a_link_do_not_lead_into_the_systems_directories(tmp_path: Pa
     assert is_allowed(f"{tmp_path}/link/../share/ca.pem", ())
 
 
+@pytest.mark.parametrize("path", ["har:///data/a.har", "HAR://file-localhost/data/a.har", "viewfs:/data"])
+def test_a_file_system_that_opens_files_of_another_needs_the_workers_permission(path: str) -> None:
+    """The index of an archive may name ../../etc/passwd."""
+    assert not is_allowed(path, ())
+    assert not is_allowed(path, ["/data"])
+    assert is_allowed(f"{path}/x", [path])
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -33,6 +33,8 @@ _SPARK: Final = ("source.options.", "sink.options.")
 _HADOOP: Final = ("fs.", "dfs.", "hadoop.", "io.", "ipc.")
 """Options of formats that are settings of Hadoop's clients."""
 _KAFKA: Final = "kafka."
+_WRAPPING: Final = ("har:", "viewfs:")
+"""File systems of Hadoop's clients that open files of others, as an index or a mount table says."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 
@@ -133,7 +135,7 @@ def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) ->
 def is_allowed(path: str, allowed: Iterable[str]) -> bool:
     """Whether a Connector may open the path. With ``allowed``, the resolved path must be below one of them;
 
-    without, system directories are denied. A path with wildcards counts as the
+    without, system directories are denied, and archives and mount tables. A path with wildcards counts as the
     directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
     ``..`` follows a link, both readings must be allowed: Hadoop drops the link, other clients follow it.
     """
@@ -150,6 +152,8 @@ def is_allowed(path: str, allowed: Iterable[str]) -> bool:
     prefixes = [_real(prefix) for prefix in allowed]
     if prefixes:
         return all(any(_is_below(real, prefix) for prefix in prefixes) for real in readings)
+    if any(real.startswith(_WRAPPING) for real in readings):
+        return False
     system = [_real(prefix) for prefix in SYSTEM]
     return not any(_is_below(real, each) or _is_below(each, real) for real in readings for each in system)
 
