@@ -13,8 +13,8 @@ from cooperator.cli.kubectl.completion import completed
 from cooperator.cli.kubectl.errors import explained, no_such
 from cooperator.cli.kubectl.kafka import exec_command
 from cooperator.cli.kubectl.seen import Seen
-from cooperator.cli.kubectl.status_text import amiss, status_text
-from cooperator.cli.kubectl.story_text import Sources, meant, story_text
+from cooperator.cli.kubectl.status_text import status_text
+from cooperator.cli.kubectl.story_text import Sources, story_text
 from cooperator.cli.kubectl.top import view_of
 from cooperator.cli.plan import PlanArguments
 from cooperator.cli.plan_source import with_conditions
@@ -24,6 +24,8 @@ from cooperator.logs import LogHistory
 from cooperator.model import Epoch, Hold, Memory, Policy, PolicyName, TaskId, TaskState, TaskStatus
 from cooperator.planner import View
 from cooperator.scenarios.snapshot import LedBy, Snapshot
+from cooperator.terminal.objects import amiss
+from cooperator.terminal.story import meant
 from cooperator.terminal.top import picture
 
 NOW = 1_700_000_100_000  # 2023-11-14T22:15:00Z

@@ -288,6 +288,21 @@ def test_a_picture_of_who_ran_what(running: Local, tmp_path: Path) -> None:
     assert f"known: {running.worker}" in running("picture", "pond", "-o", str(file), code=1)
 
 
+def test_a_story_tells_where_a_task_runs_and_a_plan_foretells_a_death(running: Local) -> None:
+    placed = running.settled()
+    member = placed["ticks-1"]
+    story = running("story", "ticks-1")
+    assert re.search(rf"^\S+Z  {member} +its process has started \(restart \d\)$", story, re.M)
+    assert re.search(r"^\S+Z  - +Rebalanced: generation \d+: \d+ tasks assigned", story, re.M)
+    eventually(lambda: re.search(rf"{member} +ticks-1 runs under ", running("story", "ticks-1")), 30)
+    assert f"now: RUNNING on {member}" in running("story", "ticks-1")
+    assert "did you mean 'ticks-1'?" in running("story", "tick-1", code=1)
+    plan = json.loads(running("plan", running.worker, "--die", member, "-o", "json"))
+    held = {each["name"] for each in plan["rounds"][0]["held"] if each["task"] >= 0}
+    assert held == {task for task, at in placed.items() if at == member and task != "ticks"}
+    assert "has no such Worker" in running("plan", "sea", code=1)
+
+
 def test_logs_of_everybody(running: Local) -> None:
     running.settled()
     [first, *_] = sorted(running.incarnations())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cooperator.local import history as local_history
 from cooperator.local import picture
 from cooperator.local.layout import ClusterError, write_json
 from cooperator.local.picture import draw
@@ -139,7 +140,7 @@ def test_a_picture_begins_when_something_ran(
     group = {"namespace": "default", "worker": "lake", "group_id": "lake"}
     view = {"groups": [group], "workers": [], "bootstrap_servers": "memory"}
     monkeypatch.setattr(picture, "ask_host", lambda state: view)
-    monkeypatch.setattr(picture, "read_history", lambda transport, config: history())
+    monkeypatch.setattr(local_history, "read_history", lambda transport, config: history())
     write_json(tmp_path / "cluster.json", {"id": "x"})
     picture.picture(
         "lake", tmp_path / "a.svg", minutes=60, until=at(61) / 1000, state=tmp_path, namespace="default"

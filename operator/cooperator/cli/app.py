@@ -25,8 +25,8 @@ _COMMANDS: Final = {
     "import": "cooperator.cli.import_command:import_",
 }
 
-_LONG_LOCAL: Final = frozenset({"up", "down", "host"})
-"""The commands of ``local`` that start processes, or are one."""
+_LONG_LOCAL: Final = frozenset({"up", "down", "host", "plan"})
+"""The commands of ``local`` that start processes, are one, or plan (with plug-ins)."""
 
 _GROUPS: Final = {"local": "cooperator.cli.local", "kubectl": "cooperator.cli.kubectl.app"}
 

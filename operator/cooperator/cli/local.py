@@ -20,6 +20,8 @@ _COMMANDS: Final = {
     "start": "cooperator.local.resource_commands:start",
     "top": "cooperator.local.top:top",
     "picture": "cooperator.local.picture:picture",
+    "story": "cooperator.local.story:story",
+    "plan": "cooperator.cli.local_plan:plan",
     "delete": "cooperator.local.resource_commands:delete",
     "kill": "cooperator.local.member_commands:kill",
     "logs": "cooperator.local.member_commands:logs",

@@ -8,10 +8,10 @@ calls Failed while its container was last seen running, proves nothing.
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
+from cooperator.crd.projection import milliseconds as milliseconds
 from cooperator.model import PodIncarnation
 from cooperator.model.thread_names import frozen_by
 from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
@@ -180,9 +180,3 @@ def node(body: Body, zone_label: str = "") -> Node:
 def nodes(bodies: Mapping[str, Body], zone_label: str = "") -> Mapping[str, Node] | None:
     """By name; None while no node is seen: the operator may not be allowed to watch them."""
     return {name: node(body, zone_label) for name, body in bodies.items()} or None
-
-
-def milliseconds(timestamp: str) -> int:
-    """RFC 3339 as the API writes it, in ms since the epoch."""
-    text = timestamp.removesuffix("Z").removesuffix("+00:00")
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)

@@ -46,3 +46,9 @@ def most_urgent(entries: Iterable[T], urgency: Callable[[T], tuple[Any, ...]]) -
 def timestamp(now_ms: int) -> str:
     """RFC 3339 in UTC with seconds, as Kubernetes writes times."""
     return datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def milliseconds(text: str) -> int:
+    """The inverse of ``timestamp``: RFC 3339 as the API server writes it, in ms since the epoch."""
+    plain = text.removesuffix("Z").removesuffix("+00:00")
+    return int(datetime.fromisoformat(plain).replace(tzinfo=UTC).timestamp() * 1000)

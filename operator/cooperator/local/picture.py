@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from cooperator.local.daemon import ask_host
+from cooperator.local.history import history_of
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import (
     DEFAULT_STATE,
@@ -17,8 +18,8 @@ from cooperator.local.options import (
     errors_said,
     existing_state,
 )
-from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history
-from cooperator.model.text import counted, hinted
+from cooperator.logs import LogHistory
+from cooperator.model.text import counted
 from cooperator.terminal.console import Console
 from cooperator.terminal.timeline import Stretch, StretchKind, stretches
 
@@ -27,47 +28,42 @@ _FAILED: Final = "#c44e52"
 _DAY_MS: Final = 86_400_000
 """Matplotlib's time axes count days since the epoch."""
 
+FileOption = Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.", dir_okay=False)]
+MinutesOption = Annotated[float, typer.Option(help="Maximum time span.", min=0.01)]
+UntilOption = Annotated[
+    float | None, typer.Option(help="End of the time span, in seconds since the epoch; default: now.")
+]
+
 
 def picture(
     worker: Annotated[str, typer.Argument(help="the Worker's name")],
-    file: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.", dir_okay=False)],
-    minutes: Annotated[float, typer.Option(help="Maximum time span.", min=0.01)] = 60.0,
-    until: Annotated[
-        float | None, typer.Option(help="End of the time span, in seconds since the epoch; default: now.")
-    ] = None,
+    file: FileOption,
+    minutes: MinutesOption = 60.0,
+    until: UntilOption = None,
     state: StateOption = DEFAULT_STATE,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Draw which member ran which task when, with holds and failures, as far back as the logs reach."""
     with errors_said(Console()):
         view = ask_host(existing_state(state))
-        groups = {(group["namespace"], group["worker"]): group for group in view["groups"]}
-        group = groups.get((namespace, worker))
-        if group is None or "group_id" not in group:
-            known = ", ".join(name for _, name in groups) or "none"
-            remedy = hinted(worker, (name for _, name in groups), f"known: {known}")
-            raise ClusterError(f"no group is running for worker {worker!r}; {remedy}")
-        found = [w for w in view["workers"] if w["metadata"]["name"] == worker]
-        own = next((w["spec"].get("bootstrapServers") for w in found), None)
+        history = history_of(view, namespace, worker)
         to_ms = int(time.time() * 1000 if until is None else until * 1000)
-        from_ms = to_ms - int(minutes * 60_000)
-        config = LogsConfig(own or view["bootstrap_servers"], group["group_id"])
-        try:
-            history = read_history(
-                KafkaTransport(config.bootstrap_servers, f"{config.group_id}-inspector", {}), config
-            )
-        except LogUnavailable as error:
-            raise ClusterError(f"the logs of {worker} cannot be read: {error}") from None
-        drawn = stretches(history.statuses, history.memories, from_ms, to_ms)
-        if not drawn:
-            raise ClusterError(
-                f"the logs say nothing of the {minutes:g} minutes before then: choose more --minutes"
-            )
-        # The picture starts with the first task, since nothing is to be seen before.
-        from_ms = min(one.since_ms for one in drawn)
-        draw(drawn, from_ms, to_ms, file)
-        tasks = counted(len({one.task for one in drawn}), "task")
-        typer.echo(f"{file}: {tasks}, {(to_ms - from_ms) / 60_000:.1f} minutes")
+        write_picture(history, file, minutes, to_ms)
+
+
+def write_picture(history: LogHistory, file: Path, minutes: float, to_ms: int) -> None:
+    """Draws the minutes before ``to_ms`` (since the epoch) and prints a summary. Raises ``ClusterError``."""
+    from_ms = to_ms - int(minutes * 60_000)
+    drawn = stretches(history.statuses, history.memories, from_ms, to_ms)
+    if not drawn:
+        raise ClusterError(
+            f"the logs say nothing of the {minutes:g} minutes before then: choose more --minutes"
+        )
+    # The picture starts with the first task, since nothing is to be seen before.
+    from_ms = min(one.since_ms for one in drawn)
+    draw(drawn, from_ms, to_ms, file)
+    tasks = counted(len({one.task for one in drawn}), "task")
+    typer.echo(f"{file}: {tasks}, {(to_ms - from_ms) / 60_000:.1f} minutes")
 
 
 def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None:

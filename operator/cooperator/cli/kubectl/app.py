@@ -10,6 +10,7 @@ from cooperator.cli.on_demand import put_together
 _COMMANDS: Final = {
     "status": "cooperator.cli.kubectl.status:status",
     "story": "cooperator.cli.kubectl.story:story",
+    "picture": "cooperator.cli.kubectl.picture:picture",
     "plan": "cooperator.cli.kubectl.plan:plan",
     "restart": "cooperator.cli.kubectl.acts:restart",
     "pause": "cooperator.cli.kubectl.acts:pause",

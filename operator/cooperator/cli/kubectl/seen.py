@@ -8,7 +8,7 @@ from cooperator.cli.kubectl.errors import CommandError, no_such
 from cooperator.controller.api.client import CONNECTORS, EVENTS, PODS, WORKERS, ApiError, Kind
 from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import GROUP, WORKER_LABEL
-from cooperator.controller.observe import Body, milliseconds
+from cooperator.terminal.objects import Body, milliseconds, name_in_kafka, status_of
 
 __all__ = [
     "Body",
@@ -91,16 +91,6 @@ def events_of(place: ClusterAddress) -> list[Body]:
         for item in items
         if str((item.get("regarding") or {}).get("apiVersion", "")).startswith(f"{GROUP}/")
     ]
-
-
-def name_in_kafka(body: Body) -> str:
-    """A Connector's name in Kafka, by which its tasks are named."""
-    return str(body["spec"].get("connectorName") or body["metadata"]["name"])
-
-
-def status_of(body: Body) -> Mapping[str, Any]:
-    status: Mapping[str, Any] = body.get("status") or {}
-    return status
 
 
 def _without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -1,15 +1,12 @@
 """The text that ``status`` shows. Pure."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
-from cooperator.cli.kubectl.seen import Body, Seen, milliseconds, status_of
-from cooperator.crd.conditions import LOCAL_CHECKPOINTS, READY, RECONCILING, STALLED
-from cooperator.model import PROBLEMS
+from cooperator.cli.kubectl.seen import Seen
+from cooperator.crd.conditions import READY
+from cooperator.terminal.objects import Body, amiss, milliseconds, status_of
 from cooperator.terminal.tables import age, connectors_table, table, until
-
-_SHOULD_BE_FALSE: Final = PROBLEMS | {RECONCILING, STALLED, "UpgradeAvailable"}
-_SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED})
 
 
 def status_text(seen: Seen, now_ms: int) -> str:
@@ -19,24 +16,6 @@ def status_text(seen: Seen, now_ms: int) -> str:
     return "\n\n".join(
         "\n\n".join(_blocks(worker, seen.connectors_of(worker), now_ms)) for worker in seen.workers
     )
-
-
-def amiss(body: Body) -> list[Body]:
-    """The conditions that are not met, summaries last; only the first with each reason."""
-    wrong = [each for each in status_of(body).get("conditions") or () if _is_amiss(each)]
-    wrong.sort(key=lambda each: each["type"] in _SUMMARIES)
-    first: dict[str, Body] = {}
-    for each in wrong:
-        first.setdefault(each["reason"], each)
-    return list(first.values())
-
-
-def _is_amiss(condition: Body) -> bool:
-    if condition["type"] == "ExactlyOnce":
-        # It states what a connector promises for its sink, which its Worker may break.
-        return bool(condition["reason"] == LOCAL_CHECKPOINTS)
-    expected = "False" if condition["type"] in _SHOULD_BE_FALSE else "True"
-    return bool(condition["status"] != expected)
 
 
 def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[str]:

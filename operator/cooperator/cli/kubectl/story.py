@@ -31,7 +31,8 @@ def story(
     be read from here.
     """
     from cooperator.cli.kubectl.kafka import exec_command, operator_pod
-    from cooperator.cli.kubectl.story_text import Sources, meant, story_text
+    from cooperator.cli.kubectl.story_text import Sources, story_text
+    from cooperator.terminal.story import meant
 
     with errors_said():
         place = connect(namespace, context, kubeconfig)
@@ -39,7 +40,7 @@ def story(
         item = meant(task, connectors)
         owner = _connector(place, connectors, item, task)
         worker = one(place, WORKERS, owner["spec"]["workerRef"]["name"])
-        history, missing = _history(place, worker)
+        history, missing = history_of(place, worker)
         if history is None:
             words = exec_command(
                 place, operator_pod(place), ["kubectl", "story", task, "-n", place.namespace]
@@ -70,7 +71,7 @@ def _connector(place: ClusterAddress, connectors: Sequence[Body], item: TaskId, 
     raise CommandError(f"{name} is not a task: {no_such(CONNECTORS, item.connector, place.namespace, known)}")
 
 
-def _history(place: ClusterAddress, worker: Body) -> tuple[LogHistory | None, str]:
+def history_of(place: ClusterAddress, worker: Body) -> tuple[LogHistory | None, str]:
     """The history in Kafka's logs, or None and the reason why they cannot be read."""
     from cooperator.cli.kubectl.kafka import kafka_of
     from cooperator.logs import KafkaTransport, LogsConfig, LogUnavailable, read_history

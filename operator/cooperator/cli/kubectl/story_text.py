@@ -1,20 +1,16 @@
 """The history of a task, from objects of the API and Kafka's logs. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from cooperator.cli.kubectl.seen import Body, milliseconds, name_in_kafka, status_of
-from cooperator.cli.kubectl.status_text import amiss
 from cooperator.controller.names import CONTAINER
 from cooperator.crd.conditions import SUMMARIES
 from cooperator.crd.status import timestamp
-from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order, task_named
+from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
-from cooperator.model.trace import error_of
-from cooperator.terminal.tables import age, short, until
-from cooperator.terminal.timeline import StretchKind, stretches
+from cooperator.terminal.objects import Body, amiss, milliseconds, name_in_kafka, status_of
+from cooperator.terminal.story import entry_of, log_events, present, task_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +40,25 @@ def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
         for each in amiss(sources.worker)
         if each.get("message") and each["type"] not in SUMMARIES
     ]
-    return "\n".join([*lines, f"now: {_now(sources, task, now_ms)}", *conditions])
+    return "\n".join(
+        [*lines, f"now: {present(sources.worker, sources.connectors, task, now_ms)}", *conditions]
+    )
 
 
 def events_of(sources: Sources, task: TaskId, now_ms: int) -> list[StoryEvent]:
     """The events that concern the task, by time."""
-    names = _task_names(sources.connectors)
+    names = task_names(sources.connectors)
     bodies = (body for body in sources.connectors if name_in_kafka(body) == task.connector)
     resource = next((str(body["metadata"]["name"]) for body in bodies), task.connector)
     lines = [*_of_events(sources.events, sources.worker, resource, names), *_of_pods(sources.pods)]
     if sources.history is not None:
-        lines += _of_logs(sources.history, task, now_ms)
+        lines += log_events(sources.history, task, now_ms)
     for entry in status_of(sources.worker).get("held") or ():
         # Only the logs know since when it waits.
         if entry["task"] == str(task) and sources.history is None:
             waits = f"{task} waits for {entry['identity']} until {entry['until']}: {entry['reason']}"
             lines.append(StoryEvent(now_ms, PLAN, waits, frozenset({str(task), entry["identity"]})))
-    member = str(_entry(sources.connectors, task).get("member", ""))
+    member = str(entry_of(sources.connectors, task).get("member", ""))
     if member:
         # Members that only the status knows of are involved, too.
         lines += [StoryEvent(now_ms, member, "", frozenset({str(task)}))]
@@ -109,89 +107,3 @@ def _of_pods(pods: Iterable[Body]) -> Iterator[StoryEvent]:
             yield StoryEvent(
                 milliseconds(pod["metadata"]["deletionTimestamp"]), name, "its pod is to be gone"
             )
-
-
-def _of_logs(history: LogHistory, task: TaskId, now_ms: int) -> Iterator[StoryEvent]:
-    causes = {
-        (identity, hold.since_ms): f"{hold.reason.value}{f', by {hold.cause}' if hold.cause else ''}"
-        for memory in history.memories
-        for identity, hold in memory.holds.items()
-    }
-    traces = {(s.worker, s.at_ms): s for s in history.statuses if s.task == task}
-    own = [status for status in history.statuses if status.task == task]
-    about = frozenset({str(task)})
-    for each in stretches(own, history.memories, 0, now_ms):
-        if each.task != task:
-            continue
-        lasted = age(each.since_ms, each.until_ms)
-        match each.kind:
-            case StretchKind.HELD:
-                why = causes.get((each.member, each.since_ms), "")
-                what = f"{task} waits for {each.member}" + (f": {why}" if why else "")
-                yield StoryEvent(each.since_ms, PLAN, what, about | {each.member})
-                continue
-            case StretchKind.FAILED:
-                status = traces.get((each.member, each.since_ms))
-                trace = short(error_of(status.trace)) if status is not None else ""
-                yield StoryEvent(
-                    each.since_ms, each.member, f"{task} has failed: {trace}".rstrip(": "), about
-                )
-                continue
-        status = traces.get((each.member, each.since_ms))
-        under = f" under {status.epoch}" if status is not None and status.epoch is not None else ""
-        does = "is paused" if each.kind is StretchKind.PAUSED else "runs"
-        yield StoryEvent(each.since_ms, each.member, f"{task} {does}{under}", about)
-        if each.until_ms < now_ms:
-            yield StoryEvent(each.until_ms, each.member, f"{task} no longer {does}, after {lasted}", about)
-
-
-def _now(sources: Sources, task: TaskId, now_ms: int) -> str:
-    entry = _entry(sources.connectors, task)
-    if not entry:
-        return "not listed in its Connector's status"
-    words = [str(entry["state"])]
-    if entry.get("member"):
-        words.append(f"on {entry['member']}")
-    for held in status_of(sources.worker).get("held") or ():
-        if held["task"] == str(task):
-            words.append(f"for {held['identity']}, moves {until(milliseconds(held['until']), now_ms)}")
-    if entry.get("reason"):
-        words.append(f"({entry['reason']})")
-    if entry.get("nextAttempt"):
-        words.append(f"next attempt {until(milliseconds(entry['nextAttempt']), now_ms)}")
-    if entry.get("lastError"):
-        words.append(f"- last error: {short(entry['lastError'])}")
-    return " ".join(words)
-
-
-def _entry(connectors: Iterable[Body], task: TaskId) -> Mapping[str, Any]:
-    for body in connectors:
-        if name_in_kafka(body) == task.connector:
-            for entry in status_of(body).get("taskStatuses") or ():
-                if entry["id"] == task.task:
-                    found: Mapping[str, Any] = entry
-                    return found
-    return {}
-
-
-def _task_names(connectors: Iterable[Body]) -> set[str]:
-    """The names of all tasks and instances."""
-    names = set()
-    for body in connectors:
-        name = name_in_kafka(body)
-        numbers = {entry["id"] for entry in status_of(body).get("taskStatuses") or ()}
-        names |= {name, *(f"{name}-{number}" for number in numbers if number >= 0)}
-    return names
-
-
-def meant(name: str, connectors: Iterable[Body]) -> TaskId:
-    """The task that ``name`` means, by its name in Kafka or by its Connector's resource."""
-    bodies = list(connectors)
-    task = task_named(name, {name_in_kafka(body) for body in bodies})
-    if any(name_in_kafka(body) == task.connector for body in bodies):
-        return task
-    of_resource = task_named(name, {body["metadata"]["name"] for body in bodies})
-    for body in bodies:
-        if body["metadata"]["name"] == of_resource.connector:
-            return TaskId(name_in_kafka(body), of_resource.task)
-    return task
