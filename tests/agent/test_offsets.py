@@ -9,11 +9,13 @@ import pytest
 
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
+from cooperator.connectors.offsets import Change, Entry
 from cooperator.leader.endpoint import Endpoint
 from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
 from cooperator.rest import spark
 from cooperator.rest.answers import RequestRefused
 from cooperator.rest.calls import ask
+from cooperator.rest.parts import ChangeVerb, OffsetChange
 from cooperator.rest.spark import SparkOffsets
 
 KEY = SessionKey(b"k" * 32, "HmacSHA256", 0)
@@ -35,6 +37,7 @@ class Member:
         options = WorkerOptions("g", "nowhere:1", "lake-0", "1", root, root / "checkpoints")
         self.page = OffsetsPage(options, lambda: self.config)
         routes = {"POST /offsets": self.page.answer, "GET /offsets/nonce": self.page.nonce}
+        routes["POST /offsets/change"] = self.page.change
         self.endpoint = Endpoint("127.0.0.1", 0, routes)
 
     def has(self, target: TargetState, key: SessionKey | None = KEY) -> None:
@@ -69,6 +72,20 @@ def test_a_caller_with_the_session_key_reads_and_resets_offsets(member: Member) 
     assert offsets.listed("copy", {}) == [{"partition": PARTITION, "offset": {"kafka_offset": 5}}]
     assert "1 in all" in offsets.reset("copy", {})
     assert offsets.listed("copy", {}) == []
+
+
+def test_a_dry_run_names_the_changes_and_makes_none(member: Member) -> None:
+    member.has(TargetState.STOPPED)
+    gone = [Change(PARTITION, {"kafka_offset": 5}, None)]
+    asked = member.asked()
+    assert asked.changed("copy", {}, OffsetChange(ChangeVerb.RESET, dry_run=True)) == gone
+    assert len(asked.listed("copy", {})) == 1
+    assert asked.changed("copy", {}, OffsetChange(ChangeVerb.RESET)) == gone
+    assert asked.listed("copy", {}) == []
+    wrong = OffsetChange(ChangeVerb.ALTER, (Entry({"topic": "in"}, {"offset": 1}),), dry_run=True)
+    assert refused(lambda: asked.changed("copy", {}, wrong))[0] == 400
+    code, said = refused(lambda: asked.changed("copy", {}, OffsetChange(ChangeVerb.MIGRATE, dry_run=True)))
+    assert (code, "nothing to migrate" in said) == (400, True)
 
 
 def test_strangers_that_ask_for_nonces_take_none_away(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 
+from cooperator.connectors.topics import ensure_topic
 from tests.harness.installation import SIX, Installation, started
 from tests.kubernetes.control_plane import ControlPlane
 
@@ -101,7 +104,9 @@ def spaced(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_death_is_seen_told_and_foretold(installation: Installation, person: Person) -> None:
+def test_a_death_is_seen_told_and_foretold(
+    installation: Installation, person: Person, tmp_path: Path
+) -> None:
     before = started(installation)
     foretold = json.loads(person.cooperator("plan", "lake", "--die", "lake-1", "-o", "json"))
     assert foretold["led_by"] == "operator"
@@ -136,6 +141,10 @@ def test_a_death_is_seen_told_and_foretold(installation: Installation, person: P
     assert "its container has ended (Error, exit code 137)" in story
     [now] = [line for line in story.splitlines() if line.startswith("now: ")]
     assert now.startswith("now: HELD for lake-1, moves in ")
+
+    drawn = tmp_path / "hour.svg"
+    assert re.search(r": \d tasks, ", person.cooperator("picture", "lake", "-o", str(drawn)))
+    assert f'id="{task} held lake-1 ' in drawn.read_text()
 
     picture = person.cooperator("top", "--once")
 
@@ -193,6 +202,51 @@ def test_pause_resume_stop_and_restart_change_one_field_each(
     said = spaced(person.cooperator("restart", "a", "--task", "6", code=1))
     assert "--task 6: Connector a has no such task; its numbers are 0 to 5" in said
     assert "use one of them" in spaced(person.cooperator("restart", "a", "--task", "1", "--failed", code=1))
+
+
+def test_offsets_are_listed_and_changed_where_the_connector_is_stopped(
+    installation: Installation, person: Person, tmp_path: Path
+) -> None:
+    topic = f"in-{installation.namespace}"
+    servers = {"bootstrap.servers": installation.bootstrap_servers}
+    ensure_topic(servers, topic, 1, -1)
+    producer = Producer(servers)
+    for number in range(10):
+        producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
+    started(installation, replicas=1)
+    config = {"topics": topic, "topic": f"out-{installation.namespace}"}
+    installation.connector("copy", **{"class": "kafka-to-kafka"}, state="Stopped", config=config)
+    partition = {"kafka_topic": topic, "kafka_partition": 0}
+    file = tmp_path / "to.json"
+    file.write_text(json.dumps({"offsets": [{"partition": partition, "offset": {"kafka_offset": 8}}]}))
+
+    def offsets() -> list[Any]:
+        found: list[Any] = json.loads(person.cooperator("offsets", "list", "copy"))["offsets"]
+        return found
+
+    tried = person.cooperator("offsets", "alter", "copy", "--to", str(file), "--dry-run")
+    assert f'{json.dumps(partition)}: none -> {{"kafka_offset": 8}}' in tried
+    assert "1 position would change" in tried
+    assert offsets() == []
+    assert "1 position changed" in person.cooperator("offsets", "alter", "copy", "--to", str(file))
+    assert offsets() == [{"partition": partition, "offset": {"kafka_offset": 8}}]
+    moved = person.cooperator("offsets", "reset", "copy", "--to", "earliest")
+    assert '{"kafka_offset": 8} -> {"kafka_offset": 0}  (up to 8 records read again)' in moved
+    assert offsets() == [{"partition": partition, "offset": {"kafka_offset": 0}}]
+    metadata = installation.get("connectors", "copy")["metadata"]
+    assert not [name for name in metadata.get("annotations") or {} if "offsets-" in name], "nothing is left"
+
+    file.write_text(file.read_text().replace('"kafka_offset": 8', '"kafka_offset": 11'))
+    said = spaced(person.cooperator("offsets", "alter", "copy", "--to", str(file), code=1))
+    assert "kafka_offset 11 is out of range; use 0" in said
+    said = spaced(person.cooperator("offsets", "reset", "a", code=1))
+    assert "connector a is Running, and offsets can be changed of a Stopped one only" in said
+    assert "do not support offsets" in spaced(person.cooperator("offsets", "list", "a", code=1))
+    reader = guest(installation)
+    allow(installation, "cooperator.dev", "*", "list")
+    lacks = "guest lacks a right: patch on connectors"
+    installation.eventually(lambda: lacks in spaced(reader.cooperator("offsets", "list", "copy", code=1)), 30)
 
 
 def test_words_complete_from_the_cluster(installation: Installation, person: Person) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cooperator.connectors.offsets import Change
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
 from cooperator.model import ClusterConfig, ConnectorConfig, TargetState
 from cooperator.rest.answers import Answer, RequestRefused, Right
 from cooperator.rest.front import Front, Request
-from cooperator.rest.parts import Entries
+from cooperator.rest.parts import Entries, OffsetChange
 from cooperator.rest.spark import SparkMembers
 from cooperator.rest.translate import flat
 from cooperator.wire import RestartRecord
@@ -128,6 +129,9 @@ class FakeOffsets:
     def reset(self, name: str, config: Mapping[str, str]) -> str:
         self.kept.pop(name, None)
         return "reset"
+
+    def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
+        raise NotImplementedError
 
     def migrate(self, name: str, config: Mapping[str, str]) -> str:
         return "migrated"

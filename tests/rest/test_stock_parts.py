@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from cooperator.connectors.offsets import Change, Where
+from cooperator.connectors.offsets import Entry as Position
 from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import Entry, GroupInUse
 from cooperator.rest.answers import RequestRefused
+from cooperator.rest.parts import ChangeVerb, OffsetChange
 from cooperator.rest.stock import StockMembers
 from cooperator.rest.stock_offsets import StockOffsets
 
@@ -165,6 +168,26 @@ def test_offsets_of_a_sink_are_those_of_its_group(offsets: StockOffsets, kept: S
     assert "are still in consumer group connect-lines" in refused(lambda: offsets.reset("lines", config))[1]
     own = {**config, "consumer.override.group.id": "mine"}
     assert offsets.listed("lines", own) == []
+
+
+def test_changes_are_named_before_they_are_made(offsets: StockOffsets, kept: StoredOffsets) -> None:
+    config = {"connector.class": "org.example.LinesSinkConnector"}
+    place = {"kafka_topic": "t", "kafka_partition": 1}
+    as_text = Position({**place, "kafka_partition": "1"}, {"kafka_offset": "7"})
+    for dry_run in (True, False):
+        asked = OffsetChange(ChangeVerb.ALTER, (as_text,), dry_run=dry_run)
+        assert offsets.changed("lines", config, asked) == [Change(place, None, {"kafka_offset": 7})]
+        assert bool(kept.groups) is not dry_run
+    asked = OffsetChange(ChangeVerb.ALTER, (Position(place, None),), dry_run=True)
+    gone = [Change(place, {"kafka_offset": 7}, None)]
+    assert offsets.changed("lines", config, asked) == gone
+    assert offsets.changed("lines", config, OffsetChange(ChangeVerb.RESET)) == gone
+    assert offsets.listed("lines", config) == []
+    to = OffsetChange(ChangeVerb.RESET, to=Where.LATEST)
+    assert "to is 'latest'" in refused(lambda: offsets.changed("lines", config, to))[1]
+    source = OffsetChange(ChangeVerb.ALTER, (Position({"file": "x"}, {"position": 1}),), dry_run=True)
+    assert offsets.changed("lines", SOURCE, source) == [Change({"file": "x"}, None, {"position": 1})]
+    assert "fence lines" not in kept.done
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_a_position_is_taken_over_with_the_batch_in_flight(earlier: Earlier, is_
     if is_delivered:
         earlier.write(1, b"1")
     said = earlier.refused()
-    assert f"migrate its offsets (`cooperator local offsets migrate {earlier.name}`" in said
+    assert f"`cooperator local offsets migrate {earlier.name}`" in said
     about, position = earlier.about, 2 if is_delivered else 1
     [change] = migrate(about, dry_run=True)
     assert (change.before, change.after) == (None, {"kafka_offset": position})

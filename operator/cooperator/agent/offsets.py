@@ -1,4 +1,4 @@
-"""``POST /offsets`` of a member: a connector's offsets.
+"""``POST /offsets`` and ``POST /offsets/change`` of a member: a connector's offsets.
 
 Members can reach the checkpoints, others may not. The caller is the server of Kafka Connect's REST API for
 the group and signs the request with the group's session key (KIP-507), so that no other client can change
@@ -20,7 +20,7 @@ from aiohttp import web
 
 from cooperator.agent.options import WorkerOptions
 from cooperator.connectors.offset_operations import Subject, alter, listed, migrate, reset
-from cooperator.connectors.offsets import OffsetsError, decode, encode
+from cooperator.connectors.offsets import OffsetsError, Where, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import UnresolvedReference
@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 
 _NONCE_S: Final = 60
 """Long enough for one request."""
+
+
+CarryOut = Callable[[dict[str, Any], Subject], dict[str, Any]]
 
 
 class OffsetsPage:
@@ -57,6 +60,17 @@ class OffsetsPage:
         ``do`` is ``list``, ``alter``, ``reset`` or ``migrate``. The response is ``{"offsets": […]}`` for
         ``list`` and ``{"changed": n}`` for the others.
         """
+        return await self._answered(request, self._carry_out)
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Like ``answer``, for a change only, with ``to`` (earliest, latest or null) and ``dry_run``.
+
+        The response is ``{"changes": [{"partition", "before", "after"}]}``. The path is another one, since a
+        member of an earlier release would ignore ``dry_run`` and make the change.
+        """
+        return await self._answered(request, _changed)
+
+    async def _answered(self, request: web.Request, carry_out: CarryOut) -> web.StreamResponse:
         if SIGNATURE_HEADER not in request.headers:
             return error_answer(400, f"the request needs the header {SIGNATURE_HEADER}")
         body, config = await body_of(request), self._config()
@@ -74,7 +88,7 @@ class OffsetsPage:
                 403, "the nonce was not issued by this member or has been used: request a new one"
             )
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, self._answer, asked, config)
+        return await loop.run_in_executor(None, self._answer, asked, config, carry_out)
 
     def _proof(self, terms: str) -> str:
         return hmac.new(self._secret, terms.encode(), "sha256").hexdigest()
@@ -90,7 +104,7 @@ class OffsetsPage:
         self._used[nonce] = expires
         return expires > now
 
-    def _answer(self, asked: dict[str, Any], config: ClusterConfig) -> web.Response:
+    def _answer(self, asked: dict[str, Any], config: ClusterConfig, carry_out: CarryOut) -> web.Response:
         name = str(asked["connector"])
         connector = config.connectors.get(name)
         if connector is None:
@@ -100,7 +114,7 @@ class OffsetsPage:
                 409, f"connector {name} is {connector.target.value}, not STOPPED: stop it first"
             )
         try:
-            return json_answer(200, self._carry_out(asked, self._subject(name, connector.config)))
+            return json_answer(200, carry_out(asked, self._subject(name, connector.config)))
         except (NoPlace, OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
             return error_answer(400, str(error))
         except Exception as error:
@@ -130,3 +144,19 @@ class OffsetsPage:
             resolver=resolver,
             conf=conf,
         )
+
+
+def _changed(asked: dict[str, Any], subject: Subject) -> dict[str, Any]:
+    dry_run = bool(asked["dry_run"])
+    match asked["do"]:
+        case "alter":
+            wanted = decode(json.dumps({"offsets": asked["offsets"]}), "the request")
+            found = alter(subject, wanted, dry_run=dry_run)
+        case "reset":
+            where = None if asked["to"] is None else Where(asked["to"])
+            found = reset(subject, where, dry_run=dry_run)
+        case "migrate":
+            found = migrate(subject, dry_run=dry_run)
+        case other:
+            raise OffsetsError(f"do is {other!r}: use alter, reset or migrate")
+    return {"changes": [{"partition": c.partition, "before": c.before, "after": c.after} for c in found]}

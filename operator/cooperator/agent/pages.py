@@ -40,6 +40,7 @@ class Pages:
             "GET /metrics": self._metrics.answer,
             "GET /tasks": self._tasks,
             "POST /offsets": self._offsets.answer,
+            "POST /offsets/change": self._offsets.change,
             "GET /offsets/nonce": self._offsets.nonce,
             "GET /tasks/{connector}/{task}/story": self._story,
             **{route: self._leaders(route) for route in _LEADERS},

@@ -68,7 +68,8 @@ class BatchTooSlow(Exception):
 
 WAY_OUT = (
     "Restore the newest copy of the checkpoint; or stop the Connector, reset its offsets, alter them "
-    "to the end of the sink (cooperator local offsets, or the REST API), and resume it"
+    "to the end of the sink (kubectl cooperator offsets, cooperator local offsets, or the REST API), and "
+    "resume it"
 )
 
 

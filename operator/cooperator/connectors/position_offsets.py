@@ -143,10 +143,11 @@ def _earlier(about: About, topic: "_Topic") -> list[UnitPlace]:
 
 def _refuse_earlier(about: About, topic: "_Topic") -> None:
     if found := _earlier(about, topic):
+        name = about.connector
         raise OffsetsError(
             f"checkpoint {found[0].checkpoint} has the position of unit {found[0].unit}, which is not in "
-            f"Kafka yet; migrate the offsets of {about.connector} first (`cooperator local offsets migrate "
-            f"{about.connector}`), or reset them, so that it starts as a new connector"
+            f"Kafka yet; migrate the offsets of {name} first (`kubectl cooperator offsets migrate {name}`, "
+            f"`cooperator local offsets migrate {name}`), or reset them, so that it starts as a new connector"
         )
 
 

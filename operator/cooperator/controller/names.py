@@ -19,4 +19,8 @@ SETTLED: Final = f"{GROUP}/Settled"
 RESTART: Final = f"{GROUP}/restart"
 """Annotation of a Connector: ``connector``, ``tasks``, ``failed`` or a task's number, optionally followed by
 ``#`` and any text; a new value requests a restart."""
+OFFSETS_REQUEST: Final = f"{GROUP}/offsets-request"
+"""Annotation of a Connector: a request about its offsets, as JSON (``offset_requests``)."""
+OFFSETS_RESULT: Final = f"{GROUP}/offsets-result"
+"""Our annotation: the state and the result of that request."""
 CONTAINER: Final = "worker"

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_availab
 from cooperator.controller.manifests.pods import pod_manifest, servers
 from cooperator.controller.names import FINALIZER, LEAVING, RELEASED, WORKER_LABEL
 from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
+from cooperator.controller.offset_work import OffsetWork
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs, OutputsSeen
 from cooperator.controller.publish import Publisher
@@ -83,6 +85,7 @@ class KubernetesPlatform:
             self._publisher.refused,
             lambda: self._connectors.named.connectors,
         )
+        self._offsets = OffsetWork(api, lambda: self._leader, partial(store.put, CONNECTOR))
         self._listed_at = float("-inf")
         self._warned = ""
         self._refused_creates: dict[str, ReplicaFailure] = {}
@@ -97,6 +100,7 @@ class KubernetesPlatform:
     def close(self) -> None:
         """Closes the REST server, once the loop has ended."""
         self._front.close()
+        self._offsets.close()
 
     # --- as ``host.platform.Platform`` --------------------------------------------------------------
 
@@ -164,6 +168,9 @@ class KubernetesPlatform:
             self._publisher.refused(self._supplies.forbidden, NOT_ALLOWED)
         served = None if self._wanted.goal is Goal.REMOVE else worker
         self._try(lambda: self._front.keep(served))
+        if served is not None:
+            in_effect = self._connectors.named.connectors
+            self._try(lambda: self._offsets.keep(worker, in_effect, self._seen.connectors, facts.leader))
         self._publisher.publish(
             worker,
             self._connectors,

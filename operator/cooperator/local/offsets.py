@@ -29,8 +29,9 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.local.store import ManifestStore
-from cooperator.model.text import counted, hinted
+from cooperator.model.text import hinted
 from cooperator.terminal.console import Console
+from cooperator.terminal.offsets import changes_text
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
 
@@ -107,14 +108,10 @@ def _change(
     if reason:
         raise ClusterError(reason)
     found = work(subject)
-    for change in found:
-        typer.echo(f"{_shown(change.partition)}: {_shown(change.before)} -> {_shown(change.after)}")
-    made = "would change" if dry_run else "changed"
-    Console().say(f"{counted(len(found), 'position')} {made}" if found else "nothing to change")
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+    *lines, summary = changes_text(found, dry_run=dry_run)
+    for line in lines:
+        typer.echo(line)
+    Console().say(summary)
 
 
 def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connector, Subject]:

@@ -9,7 +9,7 @@ from cooperator.logs.connect_offsets import ConnectOffsets
 from cooperator.rest.answers import RequestRefused
 from cooperator.rest.front import Front
 from cooperator.rest.led import LedGroup
-from cooperator.rest.parts import Authorizer, Connectors
+from cooperator.rest.parts import Authorizer, Connectors, Members, Offsets
 from cooperator.rest.spark import SparkMembers, SparkOffsets
 from cooperator.rest.stock import StockMembers
 from cooperator.rest.stock_offsets import StockOffsets
@@ -21,9 +21,18 @@ def front_of(
     """``leader`` returns the Worker's present one, or None while there is none."""
     name = (worker.metadata.namespace, worker.metadata.name)
     group = LedGroup(leader)
+    members = StockMembers(group.urls) if worker.spec.is_stock else SparkMembers()
+    offsets = offsets_of(worker, leader, members)
+    return Front(name, connectors, group, members, offsets, access)
+
+
+def offsets_of(
+    worker: Worker, leader: Callable[[], LeaderService | None], members: Members | None = None
+) -> Offsets:
+    """The offsets of the Worker's connectors. ``members`` are asked for the types of stock plug-ins."""
+    group = LedGroup(leader)
     if not worker.spec.is_stock:
-        offsets = SparkOffsets(group.urls, group.session_key)
-        return Front(name, connectors, group, SparkMembers(), offsets, access)
+        return SparkOffsets(group.urls, group.session_key)
 
     def kept() -> ConnectOffsets:
         current = leader()
@@ -32,8 +41,7 @@ def front_of(
         return ConnectOffsets(current.settings.bootstrap_servers, current.settings.log_security)
 
     topic = topic_names(worker).offset
-    members = StockMembers(group.urls)
-    return Front(name, connectors, group, members, StockOffsets(kept, topic, members, group.fence), access)
+    return StockOffsets(kept, topic, members or StockMembers(group.urls), group.fence)
 
 
 def terms_of(worker: Worker) -> object:

@@ -1,12 +1,33 @@
 """The front's dependencies. All calls may block; each raises RequestRefused with the code to answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
+from cooperator.connectors.offsets import Change, Entry, Where
 from cooperator.crd import Connector
 from cooperator.model import ClusterConfig
 from cooperator.rest.answers import Right
 from cooperator.wire import RestartRecord
+
+
+class ChangeVerb(StrEnum):
+    ALTER = "alter"
+    RESET = "reset"
+    MIGRATE = "migrate"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A change of a connector's offsets. ``entries`` are those of ``alter``; ``to`` is that of ``reset``:
+    without it everything is forgotten."""
+
+    do: ChangeVerb
+    entries: tuple[Entry, ...] = ()
+    to: Where | None = None
+    dry_run: bool = False
+
 
 Entries = Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 """(partition, offset) of a source or a sink; an offset of None forgets the partition's."""
@@ -119,6 +140,10 @@ class Offsets(Protocol):
         ...
 
     def reset(self, name: str, config: Mapping[str, str]) -> str: ...
+
+    def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
+        """Makes the change, or, for a dry run, only returns what it would be."""
+        ...
 
     def migrate(self, name: str, config: Mapping[str, str]) -> str:
         """Takes over the positions that an earlier release kept in checkpoints."""

@@ -6,12 +6,13 @@ from typing import Any, Final
 
 import cooperator
 from cooperator.connectors import find, known_classes, validate
+from cooperator.connectors.offsets import Change, encode
 from cooperator.connectors.options import OptionError, Options, option_names
 from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.model import SessionKey
 from cooperator.rest.answers import RequestRefused
 from cooperator.rest.calls import ask
-from cooperator.rest.parts import Entries
+from cooperator.rest.parts import Entries, OffsetChange
 from cooperator.wire import sign
 
 _NO_LOGGERS: Final = (
@@ -118,7 +119,20 @@ class SparkOffsets:
     def migrate(self, name: str, config: Mapping[str, str]) -> str:
         return f"{self._ask(name, 'migrate')['changed']} offsets of this connector have been migrated."
 
-    def _ask(self, name: str, do: str, offsets: Sequence[Any] = ()) -> Any:
+    def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
+        found = self._ask(
+            name,
+            asked.do.value,
+            encode(asked.entries)["offsets"],
+            "/offsets/change",
+            to=asked.to,
+            dry_run=asked.dry_run,
+        )
+        return [Change(each["partition"], each["before"], each["after"]) for each in found["changes"]]
+
+    def _ask(
+        self, name: str, do: str, offsets: Sequence[Any] = (), path: str = "/offsets", **more: Any
+    ) -> Any:
         key = self._key()
         if key is None:
             raise RequestRefused(503, "the group has no session key yet: try again")
@@ -129,9 +143,9 @@ class SparkOffsets:
             except RequestRefused as error:
                 refused = error
                 continue
-            asked = {"connector": name, "do": do, "offsets": list(offsets), "nonce": nonce}
+            asked = {"connector": name, "do": do, "offsets": list(offsets), "nonce": nonce, **more}
             body = json.dumps(asked).encode()
-            return ask([url], "POST", "/offsets", body, sign(key, body))
+            return ask([url], "POST", path, body, sign(key, body))
         raise refused
 
 

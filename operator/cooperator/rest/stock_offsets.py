@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from cooperator.connectors.offsets import Change, Entry
+from cooperator.connectors.offsets.entries import altered, changes
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import ConnectOffsets, GroupInUse
 from cooperator.rest.answers import RequestRefused
-from cooperator.rest.parts import Entries, Members
+from cooperator.rest.parts import ChangeVerb, Entries, Members, OffsetChange
 
 _TOPIC: Final = "kafka_topic"
 _PARTITION: Final = "kafka_partition"
@@ -59,6 +61,34 @@ class StockOffsets:
                 offsets.write_source(topic, name, [(p, None) for p, _ in offsets.source(topic, name)])
         return _done("reset")
 
+    def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
+        if asked.do is ChangeVerb.MIGRATE:
+            self.migrate(name, config)
+        if asked.to is not None:
+            raise RequestRefused(
+                400,
+                f"to is {asked.to.value!r}, but {name} runs on Kafka Connect's own workers, whose plug-ins "
+                "alone know the ends of a source: use alter with offsets, or reset without to",
+            )
+        current = [Entry(each["partition"], each["offset"]) for each in self.listed(name, config)]
+        current = [entry for entry in current if entry.offset is not None]
+        if asked.do is ChangeVerb.RESET:
+            found = changes(current, [])
+            if not asked.dry_run:
+                self.reset(name, config)
+            return found
+        wanted = [(entry.partition, entry.offset) for entry in asked.entries]
+        if self._is_sink(name, config):
+            # Numbers may have been given as text.
+            places = (_to_sink(*pair) for pair in wanted)
+            entries = [_entry(*place, offset) for place, offset in places]
+        else:
+            entries = list(asked.entries)
+        found = changes(current, altered(current, entries))
+        if not asked.dry_run:
+            self.alter(name, config, wanted)
+        return found
+
     def migrate(self, name: str, config: Mapping[str, str]) -> str:
         raise RequestRefused(
             400, f"{name} runs on Kafka Connect's own workers, so that it has nothing to migrate"
@@ -86,6 +116,11 @@ def _group(name: str, config: Mapping[str, str]) -> str:
 
 def _of_sink(topic: str, partition: int, offset: int) -> dict[str, Any]:
     return {"partition": {_TOPIC: topic, _PARTITION: partition}, "offset": {_OFFSET: offset}}
+
+
+def _entry(topic: str, partition: int, offset: int | None) -> Entry:
+    said = _of_sink(topic, partition, offset or 0)
+    return Entry(said["partition"], None if offset is None else said["offset"])
 
 
 def _to_sink(

@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "resume": "cooperator.cli.kubectl.acts:resume",
     "stop": "cooperator.cli.kubectl.acts:stop",
     "start": "cooperator.cli.kubectl.acts:start",
+    "offsets": "cooperator.cli.kubectl.offsets:app",
     "top": "cooperator.cli.kubectl.top:top",
     "completion": "cooperator.cli.kubectl.completion:completion",
 }
