@@ -13,7 +13,8 @@ import yaml
 from confluent_kafka import Producer
 
 from cooperator.connectors.topics import ensure_topic
-from tests.harness.installation import SIX, Installation, started
+from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
+from tests.harness.installation import RESOURCES, SIX, Installation, started
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -236,6 +237,18 @@ def test_offsets_are_listed_and_changed_where_the_connector_is_stopped(
     assert offsets() == [{"partition": partition, "offset": {"kafka_offset": 0}}]
     metadata = installation.get("connectors", "copy")["metadata"]
     assert not [name for name in metadata.get("annotations") or {} if "offsets-" in name], "nothing is left"
+
+    replay = {"id": "replay", "do": "reset", "to": "latest"}
+    path = f"{RESOURCES}/{installation.namespace}/connectors/copy"
+    declared = {"metadata": {"annotations": {OFFSETS_REQUEST: json.dumps(replay)}}}
+    installation.cluster.api.patch(path, declared)
+    result = lambda: installation.cluster.api.get(path)["metadata"]["annotations"][OFFSETS_RESULT]  # noqa: E731
+    installation.eventually(lambda: '"phase": "Done"' in result())
+    assert offsets() == [{"partition": partition, "offset": {"kafka_offset": 10}}]
+    person.cooperator("offsets", "reset", "copy", "--to", "earliest")
+    installation.cluster.api.patch(path, declared)
+    assert offsets() == [{"partition": partition, "offset": {"kafka_offset": 0}}], "it is not applied twice"
+    assert '"phase": "Done"' in result()
 
     file.write_text(file.read_text().replace('"kafka_offset": 8', '"kafka_offset": 11'))
     said = spaced(person.cooperator("offsets", "alter", "copy", "--to", str(file), code=1))

@@ -23,6 +23,8 @@ from cooperator.rest.parts import ChangeVerb, OffsetChange
 LIST: Final = "list"
 MOST_BYTES: Final = 100_000
 """The limit of a request, and of a result. The API server limits all annotations of an object to 256 KiB."""
+_REMEMBERED: Final = 50
+"""The number of earlier changes that are not made again, if their requests return."""
 _FIELDS: Final = ("id", "do", "offsets", "to", "dryRun", "skip")
 _VERBS: Final = (LIST, *ChangeVerb)
 
@@ -70,9 +72,21 @@ def mark_of(text: str) -> str:
 
 
 def result(text: str, phase: RequestPhase, message: str = "", **more: Any) -> dict[str, Any]:
-    """The result's form: the request's mark, the phase, and what it says."""
+    """The result's form: the request's mark, the phase, and what it says. ``change``: more than a list or a
+    dry run was begun."""
     said = {"message": message} if message else {}
     return {"request": mark_of(text), "phase": phase.value, **said, **more}
+
+
+def remembered(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns ``found`` with the marks of the changes before it, so that none of them is made again.
+
+    ``known`` is the result that ``found`` replaces.
+    """
+    earlier = list(known.get("earlier", ()))
+    if known.get("change") and known.get("request") != found["request"]:
+        earlier.append(known["request"])
+    return {**found, **({"earlier": earlier[-_REMEMBERED:]} if earlier else {})}
 
 
 def read_result(text: str | None) -> Mapping[str, Any]:
@@ -94,6 +108,10 @@ def step(
     phase = RequestPhase(known["phase"]) if known.get("request") == mark_of(text) else None
     if begun_here or phase in FINAL:
         return None
+    if mark_of(text) in known.get("earlier", ()):
+        return RecordResult(
+            RequestPhase.REFUSED, "this request was begun before: give it another id to repeat it"
+        )
     if phase is RequestPhase.STARTED:
         return RecordResult(
             RequestPhase.UNKNOWN,

@@ -23,6 +23,7 @@ from cooperator.controller.offset_requests import (
     fitting,
     mark_of,
     read_result,
+    remembered,
     result,
     step,
 )
@@ -85,14 +86,15 @@ class OffsetWork:
             if begun is not None:
                 is_recorded = known.get("request") == key[1] and known.get("phase") in FINAL
                 if begun.done() and not is_recorded:
-                    self._record(body, begun.result())
+                    self._record(body, known, begun.result())
                 continue
             match step(text, known, connector, facts, begun_here=False):
                 case RecordResult(phase, message):
-                    self._record(body, result(text, phase, message))
+                    change = {"change": True} if known.get("phase") == RequestPhase.STARTED else {}
+                    self._record(body, known, result(text, phase, message, **change))
                 case CarryOutRequest(request):
-                    if request.change is not None and not request.change.dry_run:
-                        self._record(body, result(text, RequestPhase.STARTED))
+                    if _mark(request):
+                        self._record(body, known, result(text, RequestPhase.STARTED, **_mark(request)))
                     self._begun[key] = self._threads.submit(
                         self._carried_out, text, request, worker, connector
                     )
@@ -113,25 +115,30 @@ class OffsetWork:
                 return result(text, RequestPhase.REFUSED, reason)
             changes = offsets.changed(name, config, request.change)
         except RequestRefused as refused:
-            return result(text, RequestPhase.REFUSED, str(refused))
+            return result(text, RequestPhase.REFUSED, str(refused), **_mark(request))
         except Exception as error:
             log.exception("the offsets of %s", name)
-            return result(text, RequestPhase.REFUSED, f"{type(error).__name__}; see the operator's log")
+            why = f"{type(error).__name__}; see the operator's log"
+            return result(text, RequestPhase.REFUSED, why, **_mark(request))
         plain = [{"partition": c.partition, "before": c.before, "after": c.after} for c in changes]
         would = "would change" if request.change.dry_run else "changed"
         said = f"{request.change.do.value}: {counted(len(changes), 'position')} {would}"
-        return result(text, RequestPhase.DONE, said, **fitting("changes", plain))
+        return result(text, RequestPhase.DONE, said, **_mark(request), **fitting("changes", plain))
 
-    def _record(self, body: Body, found: Result) -> None:
+    def _record(self, body: Body, known: Mapping[str, Any], answer: Result) -> None:
+        found = remembered(known, answer)
         metadata = body["metadata"]
         annotations = {OFFSETS_RESULT: json.dumps(found, ensure_ascii=False)}
         patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
         self._saw(self._api.merge(CONNECTORS, metadata["namespace"], metadata["name"], patch))
         phase = RequestPhase(found["phase"])
-        if phase in FINAL and found.get("message"):
+        if phase in FINAL and (found.get("change") or phase is not RequestPhase.DONE):
             reason = "OffsetsChanged" if phase is RequestPhase.DONE else f"Offsets{phase.value}"
-            if phase is RequestPhase.DONE and " would " in found["message"]:
-                return
             self._recorder.record(
                 body, "Connector", Happening(reason, found["message"], phase is not RequestPhase.DONE)
             )
+
+
+def _mark(request: OffsetRequest) -> dict[str, Any]:
+    """The field ``change`` of a result, for a request that may have changed something."""
+    return {"change": True} if request.change is not None and not request.change.dry_run else {}

@@ -136,11 +136,7 @@ def _answer(place: ClusterAddress, name: str, asked: dict[str, Any], timeout_s: 
             f"the offsets have {len(text.encode()):,} bytes as a request, at most {MOST_BYTES:,} fit: "
             "send a part of them at a time"
         )
-    if OFFSETS_REQUEST in (body["metadata"].get("annotations") or {}):
-        raise CommandError(
-            f"Connector {name} has a request about its offsets already: wait for its end, or remove it with "
-            f"`kubectl annotate -n {place.namespace} connectors.cooperator.dev {name} {OFFSETS_REQUEST}-`"
-        )
+    before = _standing(body)
     _annotate(place, body, {OFFSETS_REQUEST: text})
     phase: RequestPhase | None = None
     answer: Body = {}
@@ -158,10 +154,28 @@ def _answer(place: ClusterAddress, name: str, asked: dict[str, Any], timeout_s: 
                 said = answer["message"]
                 say(f"waiting: {said}")
     finally:
-        _annotate(place, body, {OFFSETS_REQUEST: None, OFFSETS_RESULT: None})
+        _annotate(place, body, before)
     if phase is not RequestPhase.DONE:
         raise CommandError(str(answer["message"]))
     return answer
+
+
+def _standing(body: Body) -> dict[str, str | None]:
+    """The annotations to restore after a request: those of an earlier one, such as a manifest's, if any.
+
+    Raises CommandError if that one has not ended.
+    """
+    metadata = body["metadata"]
+    annotations = metadata.get("annotations") or {}
+    text, answer = annotations.get(OFFSETS_REQUEST), read_result(annotations.get(OFFSETS_RESULT))
+    if text is not None and not (answer.get("request") == mark_of(text) and answer["phase"] in FINAL):
+        name, why = metadata["name"], answer.get("message") or "no operator has answered"
+        raise CommandError(
+            f"Connector {name} has a request about its offsets that has not ended ({why}): wait, or remove it "
+            f"with `kubectl annotate -n {metadata['namespace']} connectors.cooperator.dev {name} "
+            f"{OFFSETS_REQUEST}-`"
+        )
+    return {name: annotations.get(name) for name in (OFFSETS_REQUEST, OFFSETS_RESULT)}
 
 
 def _not_done(name: str, phase: RequestPhase | None, message: str, timeout_s: float) -> str:
