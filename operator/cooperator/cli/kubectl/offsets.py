@@ -171,8 +171,8 @@ def _standing(body: Body) -> dict[str, str | None]:
     if text is not None and not (answer.get("request") == mark_of(text) and answer["phase"] in FINAL):
         name, why = metadata["name"], answer.get("message") or "no operator has answered"
         raise CommandError(
-            f"Connector {name} has a request about its offsets that has not ended ({why}): wait, or remove it "
-            f"with `kubectl annotate -n {metadata['namespace']} connectors.cooperator.dev {name} "
+            f"Connector {name} has a request about its offsets that has not ended ({why}): wait, or remove "
+            f"it with `kubectl annotate -n {metadata['namespace']} connectors.cooperator.dev {name} "
             f"{OFFSETS_REQUEST}-`"
         )
     return {name: annotations.get(name) for name in (OFFSETS_REQUEST, OFFSETS_RESULT)}
