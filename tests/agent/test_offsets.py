@@ -88,6 +88,20 @@ def test_a_dry_run_names_the_changes_and_makes_none(member: Member) -> None:
     assert (code, "nothing to migrate" in said) == (400, True)
 
 
+def test_a_member_of_an_earlier_release_makes_no_change(member: Member) -> None:
+    member.has(TargetState.STOPPED)
+    routes = {"POST /offsets": member.page.answer, "GET /offsets/nonce": member.page.nonce}
+    earlier = Endpoint("127.0.0.1", 0, routes)
+    earlier.start()
+    try:
+        asked = SparkOffsets(lambda: [earlier.url.rstrip("/")], lambda: KEY)
+        code, said = refused(lambda: asked.changed("copy", {}, OffsetChange(ChangeVerb.RESET, dry_run=True)))
+        assert (code, "does not know this request" in said) == (409, True)
+        assert len(asked.listed("copy", {})) == 1
+    finally:
+        earlier.stop()
+
+
 def test_strangers_that_ask_for_nonces_take_none_away(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:

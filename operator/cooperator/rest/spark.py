@@ -120,14 +120,18 @@ class SparkOffsets:
         return f"{self._ask(name, 'migrate')['changed']} offsets of this connector have been migrated."
 
     def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
-        found = self._ask(
-            name,
-            asked.do.value,
-            encode(asked.entries)["offsets"],
-            "/offsets/change",
-            to=asked.to,
-            dry_run=asked.dry_run,
-        )
+        entries = encode(asked.entries)["offsets"]
+        more = {"to": asked.to, "dry_run": asked.dry_run}
+        try:
+            found = self._ask(name, asked.do.value, entries, "/offsets/change", **more)
+        except RequestRefused as refused:
+            if refused.code == 404 and name not in str(refused):
+                raise RequestRefused(
+                    409,
+                    "the member is of a release that does not know this request: replace the Worker's members "
+                    "by those of this release (spec.version), or use the REST API",
+                ) from None
+            raise
         return [Change(each["partition"], each["before"], each["after"]) for each in found["changes"]]
 
     def _ask(
