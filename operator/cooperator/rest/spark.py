@@ -128,8 +128,8 @@ class SparkOffsets:
             if refused.code == 404 and name not in str(refused):
                 raise RequestRefused(
                     409,
-                    "the member is of a release that does not know this request: replace the Worker's members "
-                    "by those of this release (spec.version), or use the REST API",
+                    "the member is of a release that does not know this request: replace the "
+                    "Worker's members by those of this release (spec.version), or use the REST API",
                 ) from None
             raise
         return [Change(each["partition"], each["before"], each["after"]) for each in found["changes"]]
