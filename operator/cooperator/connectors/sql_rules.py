@@ -26,7 +26,7 @@ _OTHERWISE_READ: Final = ("\\\n", "\\\r", "{{", "{%", "{#", "${")
 _SKIPPED: Final = re.compile(
     r"""(?: \s | --[^\n\r]*(?:[\n\r]|\Z) | /\*(?!\+) (?: (?!/\*|\*/). )* \*/ )*+ \Z""", re.DOTALL | re.VERBOSE
 )
-"""What may stand between two tokens. Spark and sqlglot disagree where a comment in another one ends."""
+"""Text that may stand between two tokens. Spark and sqlglot disagree where a comment in another one ends."""
 _HINT: Final = re.compile(r"/\*\+[\w\s,.()]*\*/\Z")
 _SYNTAX: Final = frozenset(
     """
