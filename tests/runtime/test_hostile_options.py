@@ -252,3 +252,9 @@ def test_references_that_never_close_cost_linear_time(opening: str) -> None:
 def test_text_after_the_last_reference_stays() -> None:
     resolver = Resolver({"A": "x"}, allowed=frozenset({"A"}))
     assert resolver.resolve({"a": "${env:A}-${env:A} ${ $"}).config == {"a": "x-x ${ $"}
+
+
+def test_a_class_that_cannot_say_what_it_opens_is_a_problem_of_its_connector() -> None:
+    config = {"topics": "a", "connection.url": "\ud800"}
+    with pytest.raises(OptionError, match=r"cannot say which paths it opens \(UnicodeEncodeError\)"):
+        check_bounds(find("kafka-to-postgres").options, config, config, Resolver({}))

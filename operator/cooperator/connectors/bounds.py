@@ -48,7 +48,7 @@ def check_bounds(
     """
     problems = [
         Problem(owner, written.get(owner, path), *_NOT_ALLOWED)
-        for owner, path in options.opened_paths(config)
+        for owner, path in _opened(options, config)
         # A file that the Worker names for itself needs no second permission.
         if not written.get(owner, "").startswith("${worker.") and not is_allowed(path, resolver.allowed_paths)
     ]
@@ -66,6 +66,18 @@ def check_bounds(
                 problems.append(Problem(owner, written.get(owner, value), problem, "use another topic"))
     if problems:
         raise OptionError(problems)
+
+
+def _opened(options: type[Options], config: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+    """Returns what the class says that it opens. Its failure is a problem of this Connector only."""
+    try:
+        return list(options.opened_paths(config))
+    except OptionError:
+        raise
+    except Exception as error:  # without its text, which may quote a resolved secret
+        problem = f"its class cannot say which paths it opens ({type(error).__name__})"
+        remedy = "simplify the values, or report it to the author of the class"
+        raise OptionError([Problem("connector.class", None, problem, remedy)]) from None
 
 
 _NOT_ALLOWED: Final = (
