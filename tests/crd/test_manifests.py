@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.crd import Connector, Resource, ResourceError, State, Worker, dump, parse, to_manifest
+from cooperator.crd.yamldoc import read_documents
 
 LAKE = """\
 apiVersion: cooperator.dev/v1alpha1
@@ -304,3 +305,12 @@ def test_the_output_of_get_can_be_applied() -> None:
     printed = {**to_manifest(lake), "status": {"whatever": [1]}}
 
     assert parse(json.dumps(printed), "printed") == (lake,)
+
+
+def test_aliases_of_a_long_text_share_it() -> None:
+    """A copy for each alias would take 2 GB here."""
+    [document] = read_documents(f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 20_000)}]\n", "file")
+    assert isinstance(document.value, dict)
+    aliases = document.value["b"]
+    assert isinstance(aliases, list)
+    assert len({id(each) for each in aliases}) == 1

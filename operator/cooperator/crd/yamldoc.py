@@ -98,6 +98,8 @@ class _Reading:
         self._source = source
         self._number = number
         self._values = 0
+        self._texts: dict[int, str] = {}
+        """Texts by their nodes: aliases of a long one share it."""
 
     def convert(self, node: yaml.Node, path: Path, depth: int) -> Value:
         self._values += 1
@@ -132,11 +134,15 @@ class _Reading:
         text: str = node.value
         kind = node.tag.removeprefix(_TAG)
         if kind == "str":
+            if id(node) in self._texts:
+                return self._texts[id(node)]
             try:
                 # JSON escapes characters beyond 16 bits as two surrogates, which YAML does not join.
-                return text.encode("utf-16", "surrogatepass").decode("utf-16")
+                joined = text.encode("utf-16", "surrogatepass").decode("utf-16")
             except UnicodeDecodeError:
                 raise self._refuse(node, path, "contains half a character (a lone surrogate)") from None
+            self._texts[id(node)] = joined
+            return joined
         if kind == "null" and _NULL.match(text):
             return None
         if kind == "bool" and _BOOL.match(text):
