@@ -66,7 +66,7 @@ def test_the_result_of_dealing_in_turn(sizes: Mapping[str, int], names: list[str
     by_receiver: dict[str, list[TaskId]] = {}
     for item, receiver in placed.items():
         by_receiver.setdefault(receiver, []).append(item)
-    assert {receiver: list(given) for receiver, given in placed.by_receiver.items()} == by_receiver
+    assert {receiver: list(given) for receiver, given in placed.by_receiver()} == by_receiver
     assert [connector for connector, _ in groupby(placed, lambda item: item.connector)] == sorted(
         connector for connector, size in sizes.items() if size
     )

@@ -1,7 +1,7 @@
 """Sets of items: what is configured, what a member reports, and their parts."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, repeat, starmap
 from operator import itemgetter
 from typing import NamedTuple, cast
@@ -27,11 +27,11 @@ class Configured(NamedTuple):
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
     connectors: tuple[str, ...]
 
-    def sort(self, items: Collection[TaskId], instances: bool) -> list[TaskId]:
+    def sort(self, items: Collection[TaskId], instances: bool) -> Sequence[TaskId]:
         """Sort ``items``, which are configured and of one kind."""
         in_order = self.ordered[not instances]
         if len(items) == len(in_order):
-            return list(in_order)
+            return in_order
         if len(items) * 8 < len(self.connectors):
             return sorted(items)
         by_name = dict(zip(map(itemgetter(0), items), items, strict=True))

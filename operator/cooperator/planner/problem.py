@@ -73,17 +73,16 @@ class Placement:
 class DealtInTurn(Mapping[TaskId, str]):
     """Round-robin placement: ``items[n]`` goes to ``receivers[n % len(receivers)]``.
 
-    Each receiver's items are one slice. The mapping is made when an item is looked up.
+    The mapping is made when an item is looked up.
     """
 
     def __init__(self, items: Sequence[TaskId], receivers: Sequence[str]) -> None:
         self._items, self._receivers = items, receivers
 
-    @cached_property
-    def by_receiver(self) -> Mapping[str, Sequence[TaskId]]:
-        """The items of each receiver, in order; receivers without items are left out."""
+    def by_receiver(self) -> Iterator[tuple[str, Sequence[TaskId]]]:
+        """Yields the items of each receiver, in order, as one slice; receivers without items are left out."""
         count = len(self._receivers)
-        return {receiver: self._items[n::count] for n, receiver in enumerate(self._receivers[: len(self)])}
+        return ((receiver, self._items[n::count]) for n, receiver in enumerate(self._receivers[: len(self)]))
 
     @cached_property
     def _placed(self) -> dict[TaskId, str]:

@@ -8,7 +8,7 @@ assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = �
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cooperator.model import Assignment, Memory, TaskId, Unstopped
@@ -68,31 +68,39 @@ def take(view: View, memory: Memory, decision: RoundDecision) -> tuple[Plan, Mem
 
 def _assignments(
     view: View, decision: RoundDecision
-) -> tuple[dict[str, list[TaskId]], Mapping[TaskId, Reason]]:
+) -> tuple[Mapping[str, Sequence[TaskId]], Mapping[TaskId, Reason]]:
     """Return the newly assigned tasks per identity, and the reason of each."""
-    assigned: defaultdict[str, list[TaskId]] = defaultdict(list)
+    owed_to: defaultdict[str, list[TaskId]] = defaultdict(list)
     why: dict[TaskId, Reason] = {}
     balance = Reason(Why.BALANCE, view.cause)
     for identity, owed in decision.settled.owed.items():
         for task, reason in owed.items():
             to = next((placed[task] for placed in decision.placed if task in placed), identity)
-            assigned[to].append(task)
+            owed_to[to].append(task)
             why[task] = reason if to == identity else balance
     free = decision.free
     # In this case exactly the pool was dealt, and all of it is free.
     everything = not (why or decision.claimed.in_flight or any(decision.released))
+    assigned: dict[str, Sequence[TaskId]] = dict(owed_to)
     for placed in decision.placed if free else ():
+        dealt: Iterable[tuple[str, Sequence[TaskId]]]
         if isinstance(placed, DealtInTurn):
-            for receiver, items in placed.by_receiver.items():
-                assigned[receiver] += items if everything else filter(free.__contains__, items)
-            continue
-        for task, receiver in placed.items():
-            if task in free:
-                assigned[receiver].append(task)
+            dealt = placed.by_receiver()
+            if not everything:
+                dealt = ((receiver, [*filter(free.__contains__, items)]) for receiver, items in dealt)
+        else:
+            found: defaultdict[str, list[TaskId]] = defaultdict(list)
+            for task, receiver in placed.items():
+                if task in free:
+                    found[receiver].append(task)
+            dealt = found.items()
+        for receiver, items in dealt:
+            # Tuples that are dealt in turn stay as they are: each copy would look at 100,000 items once more.
+            assigned[receiver] = (*assigned[receiver], *items) if receiver in assigned else items
     if not why and sum(map(len, assigned.values())) == len(free):
-        return dict(assigned), free
+        return assigned, free
     why.update((task, free[task]) for tasks in assigned.values() for task in tasks if task not in why)
-    return dict(assigned), why
+    return assigned, why
 
 
 def _revocations(view: View, decision: RoundDecision) -> dict[str, dict[TaskId, Reason]]:

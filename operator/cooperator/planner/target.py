@@ -35,7 +35,7 @@ def loads(problem: PlacementProblem, found: Target) -> dict[str, int]:
     for identity, items in found.released.items():
         counts[identity] -= len(items)
     if isinstance(found.placed, DealtInTurn):
-        for identity, items in found.placed.by_receiver.items():
+        for identity, items in found.placed.by_receiver():
             counts[identity] += len(items)
     else:
         for identity, count in Counter(found.placed.values()).items():

@@ -8,7 +8,6 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import filterfalse, repeat
-from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
@@ -207,27 +206,31 @@ class ItemsWriter:
         It is possible if instances come first, and no connector has two tasks. Where tasks are
         spread nearly every entry has one number, and a leader writes 100,000 of them in one round.
         """
-        names = self._names
-        connectors, numbers = list(map(itemgetter(0), items)), list(map(itemgetter(1), items))
+        connectors, numbers = zip(*items, strict=True)
         first = numbers.count(INSTANCE)
-        tasks = dict(zip(connectors[first:], numbers[first:], strict=True))
-        distinct = set(tasks.values())
-        if first + len(tasks) < len(items) or INSTANCE in distinct:
+        instances, singles, numbers = connectors[:first], connectors[first:], numbers[first:]
+        of_tasks, distinct = set(singles), set(numbers)
+        if len(of_tasks) < len(singles) or INSTANCE in distinct:
             return b""
-        instances: list[bytes] = []
-        for connector in in_order(connectors[:first]):
-            number = tasks.pop(connector, None)
-            own = _ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number)
-            instances.append(names[connector] + own)
-        count = _COUNT.pack(len(instances) + len(tasks))
-        if len(distinct) == 1:
-            # This is often so where connectors of the same size are dealt in turn.
-            own = self._only[distinct.pop()]
-            return b"".join((count, *instances, own.join((*map(names.__getitem__, tasks), b""))))
+        names = self._names
+        both = of_tasks.intersection(instances)
+        # Where connectors of the same size are dealt in turn, often all tasks have the same number.
+        same = self._only[min(distinct)] if len(distinct) == 1 else b""
+        tasks = {} if same else dict(zip(singles, numbers, strict=True))
+        parts = [_COUNT.pack(len(items) - len(both))]
+        for connector in in_order(instances):
+            if connector in both:
+                own = same or self._only[tasks.pop(connector)]
+                parts += (names[connector], _WITH_INSTANCE + own[4:])
+            else:
+                parts += (names[connector], _ONLY_INSTANCE)
+        if same:
+            others = filterfalse(both.__contains__, singles) if both else singles
+            return b"".join((*parts, same.join((*map(names.__getitem__, others), b""))))
         entries = [b""] * (2 * len(tasks))
         entries[::2] = map(names.__getitem__, tasks)
         entries[1::2] = map(self._only.__getitem__, tasks.values())
-        return b"".join((count, *instances, *entries))
+        return b"".join((*parts, *entries))
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:
