@@ -28,6 +28,7 @@ from cooperator.leader.group_record import (
     alone_bytes,
     entry_bytes,
     listed_bytes,
+    longest_entry_bytes,
 )
 from cooperator.model import Assignment, Member, Memory, TaskId
 from cooperator.planner.plan import Plan, Reason, Why
@@ -79,11 +80,11 @@ def _surely_fits(plan: Plan, view: View, record: GroupRecord, limit_bytes: int) 
     most_bytes += len(changes) * record.empty_bytes
     left_bytes = limit_bytes - limit_bytes // NEW_KEEP_FREE - most_bytes
     assigned = sum(len(each.assigned) for each in changes)
-    if assigned > len(view.tasks):
-        # All of it is configured: mostly it fits even if each item has the longest name.
-        longest_bytes = max(map(entry_bytes, view.tasks), default=0)
-        if assigned * (NUMBER_BYTES + longest_bytes) <= left_bytes:
-            return True
+    # All of it is configured: mostly it fits even if each item has the longest name.
+    if assigned > len(view.tasks) and (
+        assigned * (NUMBER_BYTES + longest_entry_bytes(view.tasks)) <= left_bytes
+    ):
+        return True
     return sum(alone_bytes(each.assigned) for each in changes) <= left_bytes
 
 

@@ -5,7 +5,7 @@ and its assignment of the round. The metadata lists all that a member owns, and 
 the assignment lists only changes. So what a round assigns counts in its own record and in the next one.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
@@ -80,6 +80,11 @@ def usable_bytes(record_bytes: int) -> int:
 def entry_bytes(connector: str) -> int:
     """The bytes of a connector's entry in a list, without its numbers."""
     return _ENTRY_BYTES + len(connector.encode())
+
+
+def longest_entry_bytes(connectors: Iterable[str]) -> int:
+    """The largest ``entry_bytes`` of ``connectors``."""
+    return _ENTRY_BYTES + max(map(len, map(str.encode, connectors)), default=0)
 
 
 def listed_bytes(tasks: Collection[TaskId]) -> int:

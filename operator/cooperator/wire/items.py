@@ -209,28 +209,26 @@ class ItemsWriter:
         connectors, numbers = zip(*items, strict=True)
         first = numbers.count(INSTANCE)
         instances, singles, numbers = connectors[:first], connectors[first:], numbers[first:]
-        of_tasks, distinct = set(singles), set(numbers)
-        if len(of_tasks) < len(singles) or INSTANCE in distinct:
+        if INSTANCE in numbers:
             return b""
-        names = self._names
-        both = of_tasks.intersection(instances)
         # Where connectors of the same size are dealt in turn, often all tasks have the same number.
-        same = self._only[min(distinct)] if len(distinct) == 1 else b""
-        tasks = {} if same else dict(zip(singles, numbers, strict=True))
-        parts = [_COUNT.pack(len(items) - len(both))]
+        same = numbers[0] if numbers and numbers.count(numbers[0]) == len(numbers) else None
+        tasks = dict(zip(singles, numbers, strict=True)) if same is None else dict.fromkeys(singles, same)
+        if len(tasks) < len(singles):
+            return b""
+        names, entries = self._names, [b""]
         for connector in in_order(instances):
-            if connector in both:
-                own = same or self._only[tasks.pop(connector)]
-                parts += (names[connector], _WITH_INSTANCE + own[4:])
-            else:
-                parts += (names[connector], _ONLY_INSTANCE)
-        if same:
-            others = filterfalse(both.__contains__, singles) if both else singles
-            return b"".join((*parts, same.join((*map(names.__getitem__, others), b""))))
-        entries = [b""] * (2 * len(tasks))
-        entries[::2] = map(names.__getitem__, tasks)
-        entries[1::2] = map(self._only.__getitem__, tasks.values())
-        return b"".join((*parts, *entries))
+            number = tasks.pop(connector, None)
+            entries.append(names[connector])
+            entries.append(_ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number))
+        entries[0] = _COUNT.pack(len(entries) // 2 + len(tasks))
+        if same is not None:
+            written = self._only[same].join((*map(names.__getitem__, tasks), b""))
+            return b"".join((*entries, written))
+        pairs = [b""] * (2 * len(tasks))
+        pairs[::2] = map(names.__getitem__, tasks)
+        pairs[1::2] = map(self._only.__getitem__, tasks.values())
+        return b"".join((*entries, *pairs))
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:
