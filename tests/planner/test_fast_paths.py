@@ -162,7 +162,7 @@ def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
     wanted = configured(sizes)
     everything = wanted.items.instances if instances else wanted.items.tasks
     items = frozenset(item for n, item in enumerate(sorted(everything)) if n in chosen)
-    assert wanted.sort(items, instances) == sorted(items)
+    assert list(wanted.sort(items, instances)) == sorted(items)
     found = by_connector(items, 0)
     assert found.counts == Counter(item.connector for item in items)
     singly = max(found.counts.values(), default=1) == 1
