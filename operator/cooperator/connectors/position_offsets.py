@@ -33,10 +33,10 @@ from cooperator.connectors.microbatch.claims import (
     UnitKey,
 )
 from cooperator.connectors.microbatch.kafka_positions import OwnedUnits, partition_of
-from cooperator.connectors.microbatch.kafka_task import MIGRATED, is_earlier
 from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.task import MIGRATED, is_earlier
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
