@@ -248,9 +248,10 @@ class KafkaToKafka(TopicToTopic):
 
 
 class AppendToTable(TopicToTopic):
-    """Rows are only added, so a duplicate is visible."""
+    """Rows are only added, so a duplicate is visible. Its positions are with its rows."""
 
     sink, connector_class = "PostgreSQL", "kafka-to-postgres"
+    is_query = is_on_disk = False
     mode: ClassVar[str] = "append"
     column: ClassVar[str] = "value text"
 

@@ -12,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cooperator.connectors import failing_rows, kafka_to_files, kafka_to_kafka, kafka_to_postgres
+from cooperator.connectors import failing_rows, kafka_to_files, kafka_to_kafka
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.options import parse
 from cooperator.connectors.output import read_units
 from cooperator.connectors.parts import in_order
+from cooperator.connectors.postgres_target import KafkaToPostgresOptions
+from cooperator.connectors.postgres_task import as_rows
 from cooperator.connectors.records import as_records
 from cooperator.model import TaskId
 from tests.harness.support import eventually
@@ -59,9 +61,9 @@ SINKS = {
         gives_columns=False,
     ),
     "postgres": Sink(
-        kafka_to_postgres.KafkaToPostgresOptions,
+        KafkaToPostgresOptions,
         {"connection.url": "jdbc:postgresql://nowhere/db"},
-        lambda o, c: kafka_to_postgres._conversion(o, c),
+        lambda o, c: Conversion(o, c, lambda rows: as_rows(rows, o, None)),
     ),
 }
 USES: dict[str, tuple[tuple[str, str], ...]] = {

@@ -66,11 +66,11 @@ def test_any_number_of_creators_get_the_table_and_no_error(
     assert postgres.query("SELECT count(*) FROM pg_class WHERE relname = %s", table) == [(1,)]
 
 
-def test_two_tasks_that_start_at_once_create_their_table_and_their_markers_and_none_fails(
+def test_two_tasks_that_start_at_once_create_their_table_and_that_of_positions_and_none_fails(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:
     table = f"t{unique.replace('-', '_')}"
-    markers = f"{table}_markers"
+    positions = f"{table}_positions"
     spark.create_topic(unique, 2)
     spark.produce(unique, [{"value": b"%d" % number, "partition": number % 2} for number in range(10)])
     config = {
@@ -79,19 +79,19 @@ def test_two_tasks_that_start_at_once_create_their_table_and_their_markers_and_n
         "topics": unique,
         "transform.sql": "SELECT INT(value) AS id FROM input",
         "table.name.format": table,
-        "marker.table": markers,
+        "positions.table": positions,
         "auto.create": "true",
         **postgres.config,
     }
     tasks = [TaskId(unique, 0), TaskId(unique, 1)]
-    with creating(postgres, markers):
+    with creating(postgres, positions):
         with creating(postgres, table):
             for task in tasks:
                 spark.start(task, {**config, "task.units": f"{unique}-{task.task}"})
             eventually(lambda: waiting(postgres) == 2, 60, "both tasks want to create the table")
         created = "SELECT to_regclass(%s) IS NOT NULL"
         eventually(lambda: postgres.query(created, table) == [(True,)], 60)
-        eventually(lambda: waiting(postgres) == 2, 60, "both tasks want to create the markers' table")
+        eventually(lambda: waiting(postgres) == 2, 60, "both tasks want to create the table of positions")
     eventually(lambda: postgres.count(table) == 10, 60)
     assert spark.unharmed(tasks), spark.heard.traces
     assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [(number,) for number in range(10)]

@@ -6,9 +6,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cooperator.connectors.kafka_to_postgres import KafkaToPostgresOptions
 from cooperator.connectors.options import parse
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
+from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from tests.runtime.postgres import PASSWORD, Postgres
 
 pytestmark = pytest.mark.real

@@ -15,7 +15,6 @@ from cooperator.connectors.offsets import Entry
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
 from tests.harness.support import eventually
-from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_offsets import kafka, run, subject
 
@@ -34,18 +33,13 @@ class Sink:
     """The steps of a user before a reset of offsets."""
 
 
-@pytest.fixture(params=["kafka", "postgres", "files", "files by batch"])
-def sink(
-    request: pytest.FixtureRequest, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
-) -> Sink:
-    out, table = tmp_path / "out", unique.replace("-", "_")
+@pytest.fixture(params=["kafka", "files", "files by batch"])
+def sink(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, unique: str) -> Sink:
+    out = tmp_path / "out"
 
     def in_files() -> Counter[str]:
         tables = [read_units(each) for each in (out, tmp_path / "old") if each.exists()]
         return Counter(value for table in tables if table.num_rows for value in table["value"].to_pylist())
-
-    def in_table() -> Counter[str]:
-        return Counter(value for (value,) in postgres.query(f"SELECT value FROM {table}"))
 
     def write(values: list[str]) -> None:
         (tmp_path / "in").mkdir(exist_ok=True)
@@ -80,10 +74,6 @@ def sink(
                 write,
                 read,
             )
-        case "postgres":
-            postgres.query(f"CREATE TABLE {table} (value text)")
-            config = {"connector.class": "kafka-to-postgres", "table.name.format": table, **postgres.config}
-            found = Sink(config, in_table, *source)
         case "files":
             found = Sink(files, in_files, *source, lambda: shutil.move(out, tmp_path / "old"))
         case _:

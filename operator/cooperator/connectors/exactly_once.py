@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple, Protocol
 
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.fence import Fence
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +147,16 @@ class Log(Protocol):
     def close(self) -> None: ...
 
 
+class Held(Protocol):
+    """An attempt's claim on a unit, such as a ``Fence``. The greater of two claims is the newer one."""
+
+    @property
+    def claim(self) -> str: ...
+
+    def check(self) -> None:
+        """Raises ``Fenced`` unless it is the latest claim."""
+
+
 class LogProvider(Protocol):
     """A unit's log, which can be opened."""
 
@@ -169,7 +178,7 @@ class UnitWriter:
     """
 
     def __init__(
-        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: Fence | None = None
+        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: Held | None = None
     ) -> None:
         self._provider = provider
         self._owner = owner

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from cooperator.connectors.access import of_java
-from cooperator.connectors.base import Delivered, UnitContext
+from cooperator.connectors.base import Delivered
 from cooperator.connectors.conversion import Conversion, ConversionOptions, ensure_letters
 from cooperator.connectors.dead_letters import LETTER_BYTES, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
@@ -207,7 +207,7 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
         return CollectedBatches(opening.spark, source, possible, opening.target, convert)
     # A SELECT may drop the column topic, so that its rows do not tell where they go.
     is_apart = bool(options.select) and _SOURCE in options.topic and len(topics) > 1
-    conversion = Conversion(options, _of_unit(context, context.units[0]), _finish(options, topics), COLUMNS)
+    conversion = Conversion(options, context.of_unit(context.units[0]), _finish(options, topics), COLUMNS)
     topic_of = options.target if is_apart else None
     return SparkBatches(opening.spark, source, conversion.relation, opening.target, topic_of)
 
@@ -241,7 +241,7 @@ class _Unit:
         self, unit: str, options: KafkaToKafkaOptions, context: TaskContext, opening: Opening
     ) -> None:
         self._options = options
-        self._context = _of_unit(context, unit)
+        self._context = context.of_unit(unit)
         self._target = options.target(Partition.of_unit(unit).topic)
         memory = notes.NoteMemory(opening.positions, context.task.connector, unit, opening.patience)
         self._memory = memory
@@ -261,21 +261,6 @@ class _Unit:
         if options.dead_letters:
             found += letters(left_out, options.dead_letters, self._context)
         return found
-
-
-def _of_unit(context: TaskContext, unit: str) -> UnitContext:
-    return UnitContext(
-        group_id=context.group_id,
-        task=context.task,
-        unit=unit,
-        owner=context.owner,
-        checkpoint=context.checkpoint(unit),
-        cancelled=context.cancelled,
-        session=context.session,
-        say=context.say,
-        epoch=context.epoch,
-        attempt=context.attempt,
-    )
 
 
 def _records(

@@ -212,6 +212,19 @@ class Database:
                 backoff_s = min(backoff_s * 2, _BACKOFF_MAX_S)
         raise Cancelled
 
+    def cancelled_by(self, cancelled: threading.Event) -> None:
+        """Changes the event that ends every wait, while nothing waits."""
+        self._cancelled = cancelled
+
+    def interrupt(self) -> None:
+        """Ends a statement that runs in another thread, as far as the server can be reached."""
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            try:
+                connection.cancel_safe(timeout=_CONNECT_S)
+            except Exception as error:
+                log.info("interrupting a statement at %s: %s", self._where, error)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

@@ -44,6 +44,21 @@ class TaskContext:
     attempt: int = 0
     server: Server | None = None
 
+    def of_unit(self, unit: str) -> UnitContext:
+        """Returns the context of one of its units."""
+        return UnitContext(
+            group_id=self.group_id,
+            task=self.task,
+            unit=unit,
+            owner=self.owner,
+            checkpoint=self.checkpoint(unit),
+            cancelled=self.cancelled,
+            session=self.session,
+            say=self.say,
+            epoch=self.epoch,
+            attempt=self.attempt,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceContext:

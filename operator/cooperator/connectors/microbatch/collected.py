@@ -16,6 +16,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     BatchTarget,
     SparkBatches,
     batch_of,
+    of_partition,
     read,
     run_batch,
 )
@@ -61,7 +62,7 @@ class CollectedBatches(SparkBatches):
         counts: dict[Partition, int] = {}
         rows: list[OutputRecord] = []
         for each in ranges:
-            part = _of_partition(raw, each.partition)
+            part = of_partition(raw, each.partition)
             counts[each.partition] = part.num_rows
             if part.num_rows:
                 rows += self._convert(each.partition, part)
@@ -86,13 +87,6 @@ class CollectedBatches(SparkBatches):
                 raise
             told = json.loads(self._java.failure(java))
             return SlotFailure(0, FailureKind(told["kind"]), told["error"])
-
-
-def _of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
-    import pyarrow.compute as pc
-
-    topics, numbers = pc.equal(raw["topic"], partition.topic), pc.equal(raw["partition"], partition.number)
-    return raw.filter(pc.and_(topics, numbers)).sort_by("offset")
 
 
 def _table(rows: Sequence[OutputRecord]) -> "pa.Table":

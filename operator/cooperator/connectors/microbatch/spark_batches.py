@@ -23,6 +23,7 @@ from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -94,6 +95,14 @@ def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "Data
         **{f"kafka.{name}": value for name, value in source.settings.items()},
     }
     return spark.read.format(SOURCE).options(**options).load()
+
+
+def of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
+    """Returns the records of a partition, in order."""
+    import pyarrow.compute as pc
+
+    topics, numbers = pc.equal(raw["topic"], partition.topic), pc.equal(raw["partition"], partition.number)
+    return raw.filter(pc.and_(topics, numbers)).sort_by("offset")
 
 
 def batch_of(

@@ -1,0 +1,216 @@
+"""A task that reads partitions of topics: its loop of batches, on a thread of its own."""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cooperator.connectors.base import Cancelled, UnitProgress
+from cooperator.connectors.kafka_offsets import has_start
+from cooperator.connectors.microbatch import members
+from cooperator.connectors.microbatch.batches import Batches, Owned, UnitOwnership
+from cooperator.connectors.microbatch.loop import TaskLoop
+from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
+from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS
+from cooperator.connectors.offsets.unit_log import reached
+from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.places import Place
+from cooperator.connectors.tasks import TaskContext, TaskProgress
+from cooperator.connectors.topics import KafkaUnavailable
+from cooperator.connectors.units import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_MAX_SLOTS: Final = 8
+"""The maximum number of producers of a task; each has connections to the brokers that it writes to."""
+_OPENING_S: Final = 0.05
+_RETRY_S: Final = 1.0
+
+OffsetsOf = Callable[[Collection[Partition]], Mapping[Partition, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """``client`` holds properties of confluent-kafka clients of the source's cluster, ``java`` those that
+    look at partitions' ends (Java's names).
+
+    ``earliest`` and ``latest`` return the ends of partitions; they may raise ``KafkaUnavailable``.
+    """
+
+    client: Mapping[str, Any] = field(repr=False)
+    java: Mapping[str, str] = field(repr=False)
+    limits: Limits
+    interval_ms: int
+    starts_at_latest: bool
+    fail_on_data_loss: bool
+    earliest: OffsetsOf
+    latest: OffsetsOf
+
+
+class Parts(NamedTuple):
+    """The parts of a task besides its source. ``layout`` returns its connector's.
+
+    ``store`` names where positions are, for users.
+    """
+
+    ownership: UnitOwnership
+    batches: Batches
+    layout: Callable[[], Layout | None]
+    store: str
+    slots: int
+
+
+def open_loop(
+    context: TaskContext,
+    member: "SparkSession",
+    source: SourceSettings,
+    parts: Parts,
+    stopped: threading.Event,
+) -> "LoopTask":
+    """Claims the units and returns the task once it runs. Raises what it fails with, and ``Cancelled``.
+
+    ``member`` is the member's session. ``stopped`` is set when the task is to stop.
+    """
+    units = {Partition.of_unit(unit): unit for unit in context.units}
+    watcher = members.watcher_of(member, source.java)
+
+    def first_offsets(missing: Collection[Partition]) -> Mapping[Partition, int]:
+        layout = parts.layout()
+        is_first = {unit: layout is None or units[unit] in layout.first for unit in missing}
+        late = {unit for unit in missing if source.starts_at_latest and is_first[unit]}
+        early = set(missing) - late
+        return {**asked(source.earliest, early), **asked(source.latest, late)}
+
+    def asked(ask: OffsetsOf, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        while partitions:
+            try:
+                return ask(partitions)
+            except KafkaUnavailable as error:
+                context.say(f"waiting for {error}")
+            if stopped.wait(_RETRY_S):
+                raise Cancelled
+        return {}
+
+    started = threading.Event()
+
+    def check(owned: Owned) -> None:
+        missing = [units[each] for each in units if each not in owned.positions]
+        refuse_earlier(context, missing, parts.store)
+        started.set()
+
+    loop = TaskLoop(
+        units=tuple(units),
+        ownership=parts.ownership,
+        batches=parts.batches,
+        ends=watcher.subscribe(units, source.interval_ms),
+        limits=source.limits,
+        grouping=Grouping(parts.slots),
+        first_offsets=first_offsets,
+        say=context.say,
+        earliest=lambda again: asked(source.earliest, again),
+        fail_on_data_loss=source.fail_on_data_loss,
+        started=check,
+        stopped=stopped,
+    )
+    untyped: Any = member
+    # No name of a group or a connector has a slash, so no two connectors have the same group.
+    mirror = mirror_to(f"{context.group_id}/{context.task.connector}", source.client)
+    task = LoopTask(loop, units, mirror, untyped.sparkContext._gateway.proc)
+    task.begin()
+    try:
+        while not started.wait(_OPENING_S):
+            if context.cancelled.is_set():
+                raise Cancelled
+            task.poll()
+    except BaseException:
+        task.stop()
+        raise
+    return task
+
+
+def slots_for(units: int) -> int:
+    """Returns the number of slots: one for each core, and no more than units."""
+    return max(LEAST_SLOTS, min(_MAX_SLOTS, os.cpu_count() or 1, units))
+
+
+def refuse_earlier(context: TaskContext, units: Sequence[str], store: str) -> None:
+    """Raises ``OptionError`` if a unit without a position has a checkpoint of an earlier release."""
+    for unit in units:
+        checkpoint = context.checkpoint(unit)
+        if is_earlier(checkpoint):
+            problem = f"has a checkpoint of unit {unit}, whose position is not in {store} yet"
+            name = context.task.connector
+            remedy = (
+                f"stop the Connector, migrate its offsets (`cooperator local offsets migrate {name}`, or "
+                f"POST /connectors/{name}/offsets/migrate of the REST API), which keeps the position, or "
+                "reset them, and resume it"
+            )
+            raise OptionError([Problem("spec.checkpointLocation", str(checkpoint), problem, remedy)])
+
+
+def is_earlier(checkpoint: Place) -> bool:
+    """Whether this is a checkpoint with a position that has not been taken over."""
+    has_position = reached(checkpoint)[1] >= 0 or has_start(checkpoint)
+    return has_position and not (checkpoint / MIGRATED).exists()
+
+
+MIGRATED: Final = "migrated"
+"""A file in a checkpoint whose position has been taken over."""
+
+
+class LoopTask:
+    """A task that runs: its loop, on a thread of its own. ``jvm`` is the process of the session."""
+
+    def __init__(self, loop: TaskLoop, units: Mapping[Partition, str], mirror: Mirror, jvm: Any) -> None:
+        self._loop = loop
+        self._mirror = mirror
+        self._units = units
+        self._jvm = jvm
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"loop of {next(iter(units.values()))}")
+        self._thread.daemon = True
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def poll(self) -> TaskProgress:
+        if self._error is not None:
+            raise self._error
+        if self._jvm is not None and self._jvm.poll() is not None:
+            raise RuntimeError("the JVM has ended")
+        ends = self._loop.ends.ends
+        counts = self._loop.counts
+        found: dict[str, UnitProgress] = {}
+        for partition, unit in self._units.items():
+            of_unit = counts.of(partition)
+            end, behind = "", None
+            if of_unit.next is not None:
+                end = json.dumps({partition.topic: {str(partition.number): of_unit.next}})
+                if partition in ends:
+                    behind = max(0, ends[partition] - of_unit.next)
+            found[unit] = UnitProgress(of_unit.batches - 1, of_unit.records, None, end, behind)
+        reached = {unit: counts.of(unit).next for unit in self._units}
+        self._mirror.offer({unit: at for unit, at in reached.items() if at is not None}, time.monotonic())
+        return TaskProgress(found, counts.rows)
+
+    def stop(self) -> None:
+        self._loop.stop()
+        while self._thread.is_alive():
+            self._thread.join(_RETRY_S)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        try:
+            self._loop.run()
+        except BaseException as error:
+            ran_s = time.monotonic() - began
+            log.info("%s ended after %.1f s: %s", self._thread.name, ran_s, error)
+            self._error = error

@@ -1,0 +1,216 @@
+"""The tables that ``kafka-to-postgres`` writes to: its options, and whether rows fit a table."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from cooperator.connectors.conversion import ConversionOptions
+from cooperator.connectors.options import Names, OptionError, Problem, option, refuse
+from cooperator.connectors.postgres import (
+    Database,
+    PostgresOptions,
+    Table,
+    create_table,
+    describe_table,
+    identifier,
+    is_table_name,
+)
+from cooperator.connectors.postgres_checks import missing
+from cooperator.connectors.postgres_sink import DELETED, TargetTable
+from cooperator.model.text import hinted
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+SOURCE: Final = "{topic}"
+"""It stands for the source topic's name in names of tables."""
+_TYPES = {
+    "boolean": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+
+
+def _pattern(value: str) -> str:
+    if not is_table_name(value.replace(SOURCE, "t")):
+        remedy = "write table or schema.table; {topic} stands for the source topic's name"
+        raise refuse("is not a valid table name", remedy)
+    return value
+
+
+def _mode(value: object) -> object:
+    return "append" if value == "insert" else value  # Kafka Connect's name
+
+
+class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
+    table: Annotated[str, AfterValidator(_pattern)] = option(
+        "table.name.format",
+        SOURCE,
+        expected="a table, or schema.table; {topic} stands for the source topic's name",
+    )
+    mode: Annotated[Literal["append", "upsert"], BeforeValidator(_mode)] = option(
+        "insert.mode",
+        "append",
+        expected="append (each row is inserted) or upsert (it replaces the row with its key)",
+    )
+    key: Names = option(
+        "pk.fields",
+        (),
+        expected="the key's columns for upsert, separated by commas (default: the primary key)",
+    )
+    auto_create: bool = option(
+        "auto.create", False, expected="true (a missing table is created) or false (the task fails)"
+    )
+    positions_table: Annotated[str, AfterValidator(_pattern)] = option(
+        "positions.table",
+        "cooperator_positions",
+        expected="the table of positions; it is created if missing",
+        fixed=True,
+    )
+    marker_table: Annotated[str, AfterValidator(_pattern)] = option(
+        "marker.table",
+        "cooperator_batches",
+        expected="the table in which earlier releases recorded batches: only offsets migrate reads it",
+        fixed=True,
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms",
+        10_000,
+        expected="milliseconds until the server releases the locks of a frozen member, 1000 to 900000",
+        ge=1_000,
+        le=900_000,
+    )
+    max_offsets: int = option(
+        "max.offsets.per.trigger",
+        10_000,
+        expected="the maximum number of records in a batch, which has to fit into memory",
+        ge=1,
+    )
+
+    @model_validator(mode="after")
+    def _key_is_used(self) -> Self:
+        if self.key and self.mode == "append":
+            raise refuse("is not used with insert.mode = append", "set insert.mode to upsert", "pk.fields")
+        return self
+
+
+class Target(NamedTuple):
+    """A table that rows fit, as the database describes it, and how they are written there."""
+
+    table: Table
+    rows: TargetTable
+
+
+def target_of(
+    database: Database, columns: Sequence[tuple[str, str]], options: KafkaToPostgresOptions, topic: str
+) -> Target:
+    """Returns where rows from a topic go; raises ``OptionError`` when they do not fit there.
+
+    ``columns`` are the rows' names with Spark's types. A missing table is created, if that is configured.
+    """
+    name = table_name(options, topic)
+    table = database.run(lambda connection: describe_table(connection, name))
+    if table is None:
+        statement = _statement(name, columns, options.key)
+        if not options.auto_create:
+            remedy = f"create it, or set auto.create to true. For example: {statement.as_string(None)}"
+            problem = f"table {name} does not exist"
+            raise _refused("table.name.format", options.table, problem, remedy, passing=True)
+        table = database.run(lambda connection: _created(connection, name, statement))
+    names = tuple(column for column, _ in columns)
+    _check_columns(table, names, options)
+    return Target(table, TargetTable(name, names, _key(table, names, options)))
+
+
+def table_name(options: KafkaToPostgresOptions, topic: str) -> str:
+    """Returns the name of the table for rows from a topic. Raises ``OptionError``."""
+    name = options.table.replace(SOURCE, topic)
+    if not is_table_name(name):
+        remedy = "write a name without {topic}, or put schema. before it"
+        raise _refused(
+            "table.name.format", options.table, f"results in {name}, which is not a valid table name", remedy
+        )
+    return name
+
+
+def _created(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> Table:
+    create_table(connection, name, statement)
+    table = describe_table(connection, name)
+    assert table is not None, "it was created"
+    return table
+
+
+def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresOptions) -> None:
+    given = options.transform_sql or None
+    if len(set(names)) < len(names):
+        raise _refused("transform.sql", given, "names a column twice", "name each column once")
+    if DELETED in names and options.mode == "append":
+        remedy = "set insert.mode to upsert, or remove the column"
+        raise _refused(
+            "transform.sql", given, f"has the column {DELETED}, but rows are only inserted", remedy
+        )
+    if unknown := [name for name in names if name not in table.columns and name != DELETED]:
+        problem = f"has columns that table {table.name} does not have: {', '.join(unknown)}"
+        columns = f"select only columns of the table: {', '.join(table.columns)}"
+        remedy = hinted(unknown[0], table.columns, columns)
+        raise _refused("transform.sql", given, problem, remedy)
+
+    lacking = missing(names, table) if options.tolerance == "all" and DELETED not in names else []
+    if lacking:
+        problem = f"lacks columns that table {table.name} needs: {', '.join(lacking)}"
+        raise _refused("transform.sql", given, problem, "select them, or give them a default")
+
+
+def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) -> tuple[str, ...]:
+    if options.mode == "append":
+        return ()
+    written = ",".join(options.key) or None
+    key = options.key or (table.unique[0] if table.unique else ())
+    if set(key) not in [set(columns) for columns in table.unique] or not key:
+        problem = f"table {table.name} has no unique index over {', '.join(key) or 'any column'}"
+        raise _refused(
+            "pk.fields", written, problem, "add a primary key to it, or name columns with a unique index"
+        )
+    if missing := set(key) - set(names):
+        problem = f"rows lack the key columns {', '.join(sorted(missing))} of table {table.name}"
+        raise _refused("pk.fields", written, problem, "select them in transform.sql")
+    return tuple(key)
+
+
+def _statement(name: str, columns: Sequence[tuple[str, str]], key: Sequence[str]) -> "sql.Composed":
+    """Returns the statement that would create the table."""
+    from psycopg import sql
+
+    def type_of(spark_type: str) -> str:
+        if spark_type.startswith("decimal"):
+            return spark_type.replace("decimal", "numeric")
+        if spark_type.startswith("array<") and spark_type[6:-1] in _TYPES:
+            return f"{_TYPES[spark_type[6:-1]]}[]"
+        return _TYPES.get(spark_type, "jsonb")
+
+    parts = [
+        sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(type_of(spark_type)))
+        for column, spark_type in columns
+        if column != DELETED
+    ]
+    if key:
+        names = sql.SQL(", ").join(map(sql.Identifier, key))
+        parts.append(sql.SQL("PRIMARY KEY ({})").format(names))
+    return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(identifier(name), sql.SQL(", ").join(parts))
+
+
+def _refused(
+    name: str, value: str | None, problem: str, remedy: str, *, passing: bool = False
+) -> OptionError:
+    return OptionError([Problem(name, value, problem, remedy)], passing=passing)

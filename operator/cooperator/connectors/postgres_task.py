@@ -1,0 +1,225 @@
+"""A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from cooperator.connectors.access import of_java
+from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.decoding import fields_of_value
+from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
+from cooperator.connectors.kafka_source import consumer_settings
+from cooperator.connectors.microbatch.letters import UnitLetters
+from cooperator.connectors.microbatch.postgres_batches import Chunks, PostgresBatches
+from cooperator.connectors.microbatch.postgres_positions import PostgresPositions
+from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitNote
+from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
+from cooperator.connectors.microbatch.task import LoopTask, Parts, SourceSettings, open_loop, slots_for
+from cooperator.connectors.parts import Part, in_order
+from cooperator.connectors.postgres import Database, Table, describe_table
+from cooperator.connectors.postgres_checks import storable
+from cooperator.connectors.postgres_lines import can_be_lines, lines
+from cooperator.connectors.postgres_position_offsets import positions_of
+from cooperator.connectors.postgres_sink import Chunk, Lines
+from cooperator.connectors.postgres_target import (
+    SOURCE,
+    KafkaToPostgresOptions,
+    Target,
+    table_name,
+    target_of,
+)
+from cooperator.connectors.tasks import TaskContext
+from cooperator.connectors.topics import client_config
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_MAX_OFFSETS: Final = 100_000
+"""The maximum number of records in a batch of a task."""
+
+TargetOf = Callable[[tuple[tuple[str, str], ...], str], Target]
+"""Returns where rows with these columns (names and Spark's types) from a topic go."""
+
+
+def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) -> LoopTask:
+    """Checks the tables, claims the units, and returns the task once it runs.
+
+    Raises what it fails with, and ``Cancelled``.
+    """
+    member = context.session()
+    stopped = threading.Event()
+    database = Database(
+        options, str(context.task), context.cancelled, context.say, options.transaction_timeout_ms
+    )
+    parts: Parts | None = None
+    try:
+        parts = _parts(options, context, database, stopped, session_of_task(member))
+    finally:
+        if parts is None:
+            database.close()
+    # From here on the loop uses the database, and closes it.
+    database.cancelled_by(stopped)
+    source = SourceSettings(
+        client=client_config(options),
+        java={**of_java(options), "isolation.level": options.isolation_level},
+        limits=_limits(options, len(context.units)),
+        interval_ms=options.trigger_interval_ms,
+        starts_at_latest=options.starting_offsets == "latest",
+        fail_on_data_loss=options.fail_on_data_loss,
+        earliest=lambda partitions: first_offsets(options, partitions),
+        latest=lambda partitions: last_offsets(options, partitions),
+    )
+    return open_loop(context, member, source, parts, stopped)
+
+
+def _limits(options: KafkaToPostgresOptions, units: int) -> Limits:
+    """A batch is held in memory, so the option limits all of one that is converted row by row."""
+    is_converted = options.by_record or options.tolerance == "all"
+    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
+    return Limits(options.max_offsets, options.max_offsets if is_converted else per_task)
+
+
+def _parts(
+    options: KafkaToPostgresOptions,
+    context: TaskContext,
+    database: Database,
+    stopped: threading.Event,
+    spark: "SparkSession",
+) -> Parts:
+    @cache
+    def target(types: tuple[tuple[str, str], ...], topic: str) -> Target:
+        return target_of(database, types, options, topic)
+
+    units = {Partition.of_unit(unit): unit for unit in context.units}
+    topics = sorted({partition.topic for partition in units})
+    positions = positions_of(options, context.group_id, context.task.connector)
+    owned = PostgresUnits(database, positions, units, context.epoch, context.attempt, context.owner)
+    source = BatchSource(
+        consumer_settings(options),
+        pool=str(context.task),
+        headers=options.by_record or options.tolerance == "all",
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    by_record = {
+        partition: _Unit(unit, options, context, database, positions, owned, target, stopped)
+        for partition, unit in units.items()
+    }
+    no_records = read(spark, source, slots=LEAST_SLOTS)
+    if not options.by_record:
+        # Rows that do not fit are reported now.
+        for topic in topics:
+            some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
+            target(tuple(some.conversion.relation(no_records).dtypes), topic)
+    converts = options.by_record or options.tolerance == "all"
+
+    def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
+        return by_record[partition].chunks(raw, spark, range_)
+
+    def to_lines(records: "DataFrame", topic: str) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
+        some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
+        return _as_lines(some.conversion.relation(records), topic, target)
+
+    def close() -> None:
+        for unit in by_record.values():
+            unit.letters.close()
+
+    batches = PostgresBatches(
+        spark,
+        source,
+        database,
+        positions,
+        owned,
+        to_lines=None if converts else to_lines,
+        convert=convert if converts else None,
+        by_topic=SOURCE in options.table and len(topics) > 1,
+        closing=close,
+    )
+    return Parts(
+        ownership=owned,
+        batches=batches,
+        layout=lambda: database.run(positions.layout),
+        store="PostgreSQL",
+        slots=slots_for(len(units)),
+    )
+
+
+def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
+    """Returns the rows of a conversion; with ``table`` their values fit its columns."""
+    return storable(rows if options.select else fields_of_value(rows), table)
+
+
+def _as_lines(
+    rows: "DataFrame", topic: str, target: TargetOf
+) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
+    """Returns the rows as lines if Spark can make them, else as they are."""
+    types = tuple(rows.dtypes)
+    found = target(types, topic)
+    if can_be_lines(types, found.table.columns):
+        return lines(rows, found.table.columns), lambda table: [Lines(found.rows, table)]
+    return rows, lambda table: chunks_of([Part(types, table)], target, topic)
+
+
+def chunks_of(parts: list[Part], target: TargetOf, topic: str) -> list[Chunk]:
+    """Returns the rows in order; a chunk ends where the target changes."""
+    rows = ((target(part.types, topic).rows, row) for part, row in in_order(parts))
+    return [Chunk(into, [row for _, row in run]) for into, run in groupby(rows, key=lambda one: one[0])]
+
+
+class _Unit:
+    """Converts the records of one unit."""
+
+    def __init__(
+        self,
+        unit: str,
+        options: KafkaToPostgresOptions,
+        context: TaskContext,
+        database: Database,
+        positions: PostgresPositions,
+        owned: PostgresUnits,
+        target: TargetOf,
+        stopped: threading.Event,
+    ) -> None:
+        self._unit = unit
+        self._topic = Partition.of_unit(unit).topic
+        self._options = options
+        self._context = context.of_unit(unit)
+        self._database = database
+        self._positions = positions
+        self._owned = owned
+        self._target = target
+        self._conversion: Conversion | None = None
+        self._table: Table | None = None
+        self.letters = UnitLetters(options, self._context, stopped, lambda: owned.claimed)
+
+    @property
+    def conversion(self) -> Conversion:
+        if self._conversion is None:
+            self._conversion = Conversion(
+                self._options,
+                self._context,
+                self._finish,
+                memory=UnitNote(self._database, self._positions, self._unit),
+                accept=lambda rows: self._target(tuple(rows.dtypes), self._topic),
+            )
+        return self._conversion
+
+    def chunks(self, raw: "pa.Table", spark: "SparkSession", range_: OffsetRange) -> Chunks:
+        """Returns the rows; the records that are left out are in the dead-letter topic then."""
+        parts, left_out = self.conversion.table(raw, spark)
+        chunks = chunks_of(parts, self._target, self._topic)
+        if self._options.dead_letters:
+            self.letters.put(left_out, self._owned.line(self._unit), range_.end)
+        return chunks
+
+    def _finish(self, rows: "DataFrame") -> "DataFrame":
+        return as_rows(rows, self._options, self._described() if self._options.tolerance == "all" else None)
+
+    def _described(self) -> Table | None:
+        if self._table is None:
+            name = table_name(self._options, self._topic)
+            self._table = self._database.run(lambda connection: describe_table(connection, name))
+        return self._table

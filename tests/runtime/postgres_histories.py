@@ -1,0 +1,267 @@
+"""Histories of attempts at common units, over a real PostgreSQL.
+
+An attempt has a driver, and a writer for each batch, which may outlive its driver's patience, as a Spark task
+does. Both are generators that stop before the statements of their transactions; a history decides at random
+who goes on. Any of them may sleep until the end, and the answer of a commit may be lost. Nothing waits for a
+lock: a statement that would is refused at once, like one that has waited for too long.
+
+A row of the table is (unit, line, offset): a line begins where an operation on offsets has put the unit.
+"""
+
+import random
+import uuid
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from cooperator.connectors.exactly_once import Replaced
+from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, Superseded
+from cooperator.model import Epoch
+
+RECORDS = 12
+"""The number of records of each unit's source."""
+UNITS = ("t-0", "t-1", "t-2")
+_STEPS = 200
+
+Steps = Generator[str, None, None]
+Connection = psycopg.Connection[Any]
+
+
+class Unanswered(Exception):
+    """The answer of a writer does not come."""
+
+
+@dataclass(eq=False)
+class Thread:
+    """A driver or a writer, on a connection of its own."""
+
+    connection: Connection
+    steps: Steps | None = None
+    asleep: bool = False
+    ended: str = ""
+    """Why it has ended; "done" if nothing was wrong."""
+
+
+@dataclass(eq=False)
+class Attempt:
+    claim: Claim
+    units: Sequence[str]
+    session: str = ""
+    lines: dict[str, str] = field(default_factory=dict)
+    at: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Pool:
+    """Connections of several histories: each costs a process of the server."""
+
+    connect: Callable[[], Connection]
+    free: list[Connection] = field(default_factory=list)
+
+    def take(self) -> Connection:
+        return self.free.pop() if self.free else self.connect()
+
+    def give(self, connection: Connection) -> None:
+        self.free.append(connection)
+
+    def close(self) -> None:
+        for connection in self.free:
+            connection.close()
+
+
+@dataclass
+class History:
+    """One history.
+
+    ``starts`` maps lines to the offsets at which they begin, ``holders`` units to the sessions that have
+    them.
+    """
+
+    pool: "Pool"
+    positions: PostgresPositions
+    rows: str
+    seed: int
+    chance: random.Random = field(init=False)
+    threads: list[Thread] = field(default_factory=list)
+    starts: dict[tuple[str, str], int] = field(default_factory=dict)
+    holders: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+    calm: bool = False
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.reader = self.pool.take()
+
+    def run(self) -> None:
+        """Runs the history. Raises ``AssertionError`` when a row is missing, or there twice."""
+        try:
+            self._begin(UNITS)
+            for _ in range(_STEPS):
+                if self.chance.random() < 0.04:
+                    self._begin(sorted(self.chance.sample(UNITS, self.chance.randint(1, 3))))
+                if self.chance.random() < 0.02:
+                    self._alter()
+                awake = [each for each in self.threads if not each.asleep and not each.ended]
+                if awake:
+                    self._step(self.chance.choice(awake))
+            self._end()
+        finally:
+            for each in self.threads:
+                if not each.ended:
+                    each.connection.close()
+            self.pool.give(self.reader)
+
+    def _end(self) -> None:
+        """All that sleep wake up; servers end what is idle for too long; a last attempt writes the rest."""
+        sleeping = [each for each in self.threads if not each.ended]
+        for _ in range(4 * len(sleeping)):
+            self._step(self.chance.choice(sleeping))
+        self.check()
+        for each in self.threads:
+            if not each.ended:
+                each.connection.close()
+                each.ended = "its connection was closed"
+        self.calm = True
+        last = self._begin(UNITS)
+        for _ in range(_STEPS):
+            for each in self.threads[self.threads.index(last) :]:
+                self._step(each)
+        assert last.ended == "done", f"seed {self.seed}: the newest attempt: {last.ended}"
+        self.check()
+        at = {unit: state.next for unit, state in self.positions.all(self.reader).items()}
+        assert at == dict.fromkeys(UNITS, RECORDS), f"seed {self.seed}: {at}"
+
+    def check(self) -> None:
+        """Each line has each offset from its start on once, and the current one ends at the position."""
+        text: Any = f"SELECT unit, line, number FROM {self.rows} ORDER BY unit, line, number"
+        found: dict[tuple[str, str], list[int]] = {}
+        for unit, line, number in self.reader.execute(text):
+            found.setdefault((unit, line), []).append(number)
+        for unit, state in self.positions.all(self.reader).items():
+            if state.next is not None:
+                found.setdefault((unit, state.line), [])
+                end = self.starts[unit, state.line] + len(found[unit, state.line])
+                assert state.next == end, f"seed {self.seed}: {unit} is at {state.next}, not at {end}"
+        for (unit, line), numbers in found.items():
+            start = self.starts[unit, line]
+            wanted = list(range(start, start + len(numbers)))
+            assert numbers == wanted, f"seed {self.seed}: {unit} has {numbers} from {start} on"
+
+    def _begin(self, units: Sequence[str]) -> Thread:
+        self.attempts += 1
+        claim = Claim(Epoch(1, self.attempts // 2), self.attempts, f"m-{self.attempts}")
+        return self._thread(lambda me: self._driver(Attempt(claim, units), me))
+
+    def _thread(self, steps: Callable[[Connection], Steps]) -> Thread:
+        connection = self.pool.take()
+        made = Thread(connection, steps(connection))
+        self.threads.append(made)
+        return made
+
+    def _step(self, thread: Thread) -> None:
+        if thread.ended or thread.steps is None:
+            return
+        if not self.calm and self.chance.random() < 0.02:
+            thread.asleep = True
+            return
+        try:
+            next(thread.steps)
+            return
+        except StopIteration:
+            thread.ended = "done"
+        except (Replaced, Superseded, errors.LockNotAvailable, errors.DeadlockDetected) as error:
+            thread.ended = f"{type(error).__name__}: {error}"
+        self.pool.give(thread.connection)
+
+    def _driver(self, me: Attempt, connection: Connection) -> Steps:
+        yield from self._claimed(me, connection)
+        while True:
+            try:
+                fresh = [unit for unit in me.units if unit not in me.at]
+                if fresh:
+                    jumps = [Move(unit, me.lines[unit], 0, 0, jump=uuid.uuid4().hex) for unit in fresh]
+                    self.starts.update({(move.unit, move.jump): 0 for move in jumps})
+                    yield from self._batch(me, jumps)
+                moves = self._planned(me)
+                if moves:
+                    yield from self._batch(me, moves)
+                elif self.calm:
+                    return
+                yield "between two batches"
+            except Unanswered:
+                yield from self._claimed(me, connection)
+
+    def _claimed(self, me: Attempt, connection: Connection) -> Steps:
+        """Claims the units, or recovers. The first answer may be lost; then it asks again."""
+        session, again = uuid.uuid4().hex, bool(me.session)
+        while True:
+            yield "claim"
+            try:
+                with connection.transaction():
+                    if again:
+                        states = self.positions.renew(connection, me.units, me.claim, session)
+                    else:
+                        states = self.positions.claim(connection, me.units, lambda _: me.claim, session)
+                    yield "before the commit"
+            except (errors.LockNotAvailable, errors.DeadlockDetected):
+                continue
+            self.holders.update(dict.fromkeys(me.units, session))
+            if self.calm or self.chance.random() > 0.1:
+                break
+        me.session = session
+        me.lines = {unit: state.line for unit, state in states.items()}
+        me.at = {unit: state.next for unit, state in states.items() if state.next is not None}
+
+    def _planned(self, me: Attempt) -> list[Move]:
+        found = []
+        for unit in me.units:
+            end = min(RECORDS, me.at[unit] + self.chance.randint(1, 3))
+            if end > me.at[unit] and (self.calm or self.chance.random() < 0.8):
+                found.append(Move(unit, me.lines[unit], me.at[unit], end))
+        return found
+
+    def _batch(self, me: Attempt, moves: Sequence[Move]) -> Steps:
+        """Starts a writer, and waits for its answer, or not."""
+        writer = self._thread(lambda own: self._writer(me.session, moves, own))
+        while not writer.ended:
+            yield "wait"
+            if not self.calm and self.chance.random() < 0.05:
+                raise Unanswered
+        if writer.ended != "done" or (not self.calm and self.chance.random() < 0.05):
+            raise Unanswered
+        for move in moves:
+            me.lines[move.unit], me.at[move.unit] = move.line_after, move.end
+
+    def _writer(self, session: str, moves: Sequence[Move], connection: Connection) -> Steps:
+        """Writes a batch; Spark may repeat it after its commit."""
+        for _ in range(self.chance.choice([1, 1, 1, 2])):
+            with connection.transaction():
+                yield "rows are copied"
+                writes = self.positions.advance(connection, session, moves)
+                if writes:
+                    yield "positions are moved"
+                    for move in moves:
+                        text: Any = (
+                            f"INSERT INTO {self.rows} SELECT %s, %s, generate_series(%s::int, %s::int)"
+                        )
+                        connection.execute(text, [move.unit, move.line, move.start, move.end - 1])
+                yield "before the commit"
+            late = [move.unit for move in moves if self.holders[move.unit] != session]
+            assert not (writes and late), (
+                f"seed {self.seed}: {late} were written by an attempt that lost them"
+            )
+
+    def _alter(self) -> None:
+        """An operation on offsets; one that finds a lock is not repeated."""
+        unit, offset, session = self.chance.choice(UNITS), self.chance.randint(0, RECORDS), uuid.uuid4().hex
+        self.starts[unit, session] = offset
+        try:
+            with self.reader.transaction():
+                self.positions.put(self.reader, {unit: offset}, session)
+            self.holders[unit] = session
+        except errors.LockNotAvailable:
+            return
