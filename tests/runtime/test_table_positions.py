@@ -107,7 +107,7 @@ def test_an_attempt_that_runs_while_offsets_are_reset_commits_nothing_more(
 
 
 @SLOW
-def test_of_two_attempts_at_once_the_older_one_ends_and_rows_are_there_once(
+def test_the_older_of_two_attempts_at_once_ends_and_rows_are_there_once(
     spark: SparkBench, postgres: Postgres, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = TaskId(unique, 0), TaskId(unique, 1)
@@ -150,7 +150,7 @@ def test_a_topic_that_was_created_again_is_found(
 
 
 class Earlier:
-    """A connector with one unit, as an earlier release left it: a checkpoint, and a marker in the database."""
+    """A connector with one unit of an earlier release: a checkpoint, and a marker in the database."""
 
     def __init__(self, spark: SparkBench, postgres: Postgres, name: str) -> None:
         self.spark, self.postgres, self.name = spark, postgres, name

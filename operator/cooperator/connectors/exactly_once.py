@@ -147,7 +147,7 @@ class Log(Protocol):
     def close(self) -> None: ...
 
 
-class Held(Protocol):
+class UnitClaim(Protocol):
     """An attempt's claim on a unit, such as a ``Fence``. The greater of two claims is the newer one."""
 
     @property
@@ -178,7 +178,7 @@ class UnitWriter:
     """
 
     def __init__(
-        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: Held | None = None
+        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: UnitClaim | None = None
     ) -> None:
         self._provider = provider
         self._owner = owner

@@ -105,7 +105,7 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
         return self
 
 
-class Target(NamedTuple):
+class FittedTable(NamedTuple):
     """A table that rows fit, as the database describes it, and how they are written there."""
 
     table: Table
@@ -114,7 +114,7 @@ class Target(NamedTuple):
 
 def target_of(
     database: Database, columns: Sequence[tuple[str, str]], options: KafkaToPostgresOptions, topic: str
-) -> Target:
+) -> FittedTable:
     """Returns where rows from a topic go; raises ``OptionError`` when they do not fit there.
 
     ``columns`` are the rows' names with Spark's types. A missing table is created, if that is configured.
@@ -130,7 +130,7 @@ def target_of(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
-    return Target(table, TargetTable(name, names, _key(table, names, options)))
+    return FittedTable(table, TargetTable(name, names, _key(table, names, options)))
 
 
 def table_name(options: KafkaToPostgresOptions, topic: str) -> str:

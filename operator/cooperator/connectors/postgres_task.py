@@ -17,7 +17,7 @@ from cooperator.connectors.microbatch.postgres_positions import PostgresPosition
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitNote
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
-from cooperator.connectors.microbatch.task import LoopTask, Parts, SourceSettings, open_loop, slots_for
+from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
@@ -26,8 +26,8 @@ from cooperator.connectors.postgres_position_offsets import positions_of
 from cooperator.connectors.postgres_sink import Chunk, Lines
 from cooperator.connectors.postgres_target import (
     SOURCE,
+    FittedTable,
     KafkaToPostgresOptions,
-    Target,
     table_name,
     target_of,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MAX_OFFSETS: Final = 100_000
 """The maximum number of records in a batch of a task."""
 
-TargetOf = Callable[[tuple[tuple[str, str], ...], str], Target]
+TargetOf = Callable[[tuple[tuple[str, str], ...], str], FittedTable]
 """Returns where rows with these columns (names and Spark's types) from a topic go."""
 
 
@@ -55,7 +55,7 @@ def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) ->
     database = Database(
         options, str(context.task), context.cancelled, context.say, options.transaction_timeout_ms
     )
-    parts: Parts | None = None
+    parts: LoopParts | None = None
     try:
         parts = _parts(options, context, database, stopped, session_of_task(member))
     finally:
@@ -89,9 +89,9 @@ def _parts(
     database: Database,
     stopped: threading.Event,
     spark: "SparkSession",
-) -> Parts:
+) -> LoopParts:
     @cache
-    def target(types: tuple[tuple[str, str], ...], topic: str) -> Target:
+    def target(types: tuple[tuple[str, str], ...], topic: str) -> FittedTable:
         return target_of(database, types, options, topic)
 
     units = {Partition.of_unit(unit): unit for unit in context.units}
@@ -138,7 +138,7 @@ def _parts(
         by_topic=SOURCE in options.table and len(topics) > 1,
         closing=close,
     )
-    return Parts(
+    return LoopParts(
         ownership=owned,
         batches=batches,
         layout=lambda: database.run(positions.layout),

@@ -12,7 +12,7 @@ from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, Uni
 from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.spark_batches import BatchTarget, SparkBatches, session_of_task
-from cooperator.connectors.microbatch.task import LoopTask, Parts, SourceSettings, open_loop, slots_for
+from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.connectors.tasks import TaskContext
 from cooperator.model import Epoch
@@ -71,7 +71,7 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
         machine = Ownership(Attempt(named, keys, slots))
         return OwnedUnits(machine, positions, patience, batches.open)
 
-    parts = Parts(
+    parts = LoopParts(
         ownership=LateUnits(connector, claim),
         batches=batches,
         layout=lambda: notes.read_layout(positions, connector, patience),

@@ -27,7 +27,7 @@ _TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LetterClaim:
     """An attempt's claim, for the marker of its letters: newer claims are greater.
 
     The claim itself is elsewhere, so there is nothing to check: the marker refuses attempts that are older.
@@ -36,7 +36,7 @@ class Held:
     claim: str
 
     @classmethod
-    def of(cls, claim: Claim) -> "Held":
+    def of(cls, claim: Claim) -> "LetterClaim":
         epoch = claim.epoch
         return cls(f"{epoch.term:012}-{epoch.generation:012}-{claim.attempt:012}-{claim.owner}")
 
@@ -97,7 +97,7 @@ class UnitLetters:
             cancelled=context.cancelled,
             say=context.say,
         )
-        writer = UnitWriter(logs, context.owner, context.cancelled, Held.of(self._claim()))
+        writer = UnitWriter(logs, context.owner, context.cancelled, LetterClaim.of(self._claim()))
         self._writer = writer
         found = writer.claim()
         self._line, self._end = found.query, found.batch

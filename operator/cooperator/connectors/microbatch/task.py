@@ -55,7 +55,7 @@ class SourceSettings:
     latest: OffsetsOf
 
 
-class Parts(NamedTuple):
+class LoopParts(NamedTuple):
     """The parts of a task besides its source. ``layout`` returns its connector's.
 
     ``store`` names where positions are, for users.
@@ -72,7 +72,7 @@ def open_loop(
     context: TaskContext,
     member: "SparkSession",
     source: SourceSettings,
-    parts: Parts,
+    parts: LoopParts,
     stopped: threading.Event,
 ) -> "LoopTask":
     """Claims the units and returns the task once it runs. Raises what it fails with, and ``Cancelled``.
