@@ -43,7 +43,7 @@ class Thread:
     steps: Steps | None = None
     asleep: bool = False
     ended: str = ""
-    """Why it has ended; "done" if nothing was wrong."""
+    """The reason of its end; "done" if nothing was wrong."""
 
 
 @dataclass(eq=False)

@@ -323,7 +323,7 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
         more = [(number, number % 7) for number in range(count, count + 50)]
         every += more
         spark.produce(unique, [b"%d" % number for number, _ in more])
-        eventually(contents, 180, "what came later is there, too, and nothing else is there again")
+        eventually(contents, 180, "later rows are there, too, and no row is there again")
     assert "failed" not in log.read_text()
 
 

@@ -58,7 +58,7 @@ def _is_known(kind: str, held: str) -> bool:
     if _AS_TEXT.match(kind) or kind in ("boolean", "string", "binary", "timestamp"):
         return True
     if held in _JSON:
-        # What Spark writes as JSON, it writes at any depth.
+        # Spark writes JSON of any depth.
         return kind.startswith(("struct<", "array<", "map<")) and "interval" not in kind
     if kind.startswith("array<"):
         return _is_known(kind[6:-1], held.removesuffix("[]"))

@@ -1,7 +1,7 @@
 """Offsets of connectors whose positions are in PostgreSQL (see ``microbatch.postgres_positions``).
 
-A change is one transaction, after which no attempt that runs has its claim: what it has not committed is
-refused, and it stops. Later attempts begin at the new positions.
+A change is one transaction, after which no attempt that runs has its claim: its later transactions are
+refused, and it stops. Newer attempts begin at the new positions.
 """
 
 import threading

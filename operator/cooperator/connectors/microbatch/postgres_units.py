@@ -101,7 +101,7 @@ class PostgresUnits:
 
 
 class UnitNote:
-    """What converters remember of a unit, in its row (see ``connectors.memory``)."""
+    """The memory of a unit's converters, in its row (see ``connectors.memory``)."""
 
     def __init__(self, database: Database, positions: PostgresPositions, unit: str) -> None:
         self._database = database
