@@ -37,4 +37,4 @@ def test_positions_that_live_with_the_sink_need_no_checkpoints() -> None:
 
 @pytest.mark.parametrize("class_", known_classes())
 def test_each_class_states_whether_it_needs_checkpoints(class_: str) -> None:
-    assert keeps_checkpoints(class_) == (class_ not in ("noop", "kafka-to-kafka"))
+    assert keeps_checkpoints(class_) == (class_ not in ("noop", "kafka-to-kafka", "kafka-to-postgres"))
