@@ -176,6 +176,13 @@ def test_the_required_options_suffice() -> None:
         ),
         (
             "kafka-to-postgres",
+            {**TABLES, "transform.sql": "SELECT value FROM input LIMIT 5"},
+            "option 'transform.sql' = 'SELECT value FROM input LIMIT 5': does not treat each row by itself; "
+            "remove aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, DISTRIBUTE "
+            "or CLUSTER BY",
+        ),
+        (
+            "kafka-to-postgres",
             {"topics": "orders", "connection.url": "jdbc:postgresql://me:secret@db/shop"},
             "option 'connection.url' = 'jdbc:postgresql://me:***@db/shop': contains a password; "
             "use connection.user and connection.password instead",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Se
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from cooperator.connectors.conversion import ConversionOptions
+from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.options import Names, OptionError, Problem, option, refuse
 from cooperator.connectors.postgres import (
     Database,
@@ -97,6 +98,17 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
         expected="the maximum number of records in a batch, which has to fit into memory",
         ge=1,
     )
+
+    @model_validator(mode="after")
+    def _batches_do_not_show(self) -> Self:
+        # A batch has any number of records, so an aggregate or a limit of it would mean nothing.
+        if self.select and not treats_rows_alone(self.select):
+            remedy = (
+                "remove aggregates, windows, DISTINCT, joins, hints, LIMIT, OFFSET and ORDER, SORT, "
+                "DISTRIBUTE or CLUSTER BY"
+            )
+            raise refuse("does not treat each row by itself", remedy, self.select_option)
+        return self
 
     @model_validator(mode="after")
     def _key_is_used(self) -> Self:
