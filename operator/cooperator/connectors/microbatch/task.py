@@ -149,7 +149,8 @@ def refuse_earlier(context: TaskContext, units: Sequence[str], store: str) -> No
             problem = f"has a checkpoint of unit {unit}, whose position is not in {store} yet"
             name = context.task.connector
             remedy = (
-                f"stop the Connector, migrate its offsets (`cooperator local offsets migrate {name}`, or "
+                f"stop the Connector, migrate its offsets (`kubectl cooperator offsets migrate {name}`, "
+                f"`cooperator local offsets migrate {name}`, or "
                 f"POST /connectors/{name}/offsets/migrate of the REST API), which keeps the position, or "
                 "reset them, and resume it"
             )
