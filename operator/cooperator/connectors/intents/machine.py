@@ -180,8 +180,8 @@ class UnitMachine:
         match self._action, event:
             case None, Begin():
                 return self._anew()
-            case Stop(), _:
-                raise UnexpectedEvent(f"{event}: the attempt has stopped")
+            case Stop() as stop, Recover():
+                return stop
             case ((Read() | Publish() | Create() | Look() | Withdraw() | Tidy() | Hold()), Recover()):
                 return self._anew()
             case Read(), Found(number, intent):

@@ -1,0 +1,124 @@
+"""Batches of a task whose rows go into files: staged by one Spark job, then committed unit by unit."""
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cooperator.connectors.intents.naming import index_of, visible_name
+from cooperator.connectors.intents.stores import FileStore
+from cooperator.connectors.intents.units import FileUnits
+from cooperator.connectors.intents.values import StagedFile
+from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """``rows`` that were written, and the records that were read of partitions, where that is known."""
+
+    rows: int
+    counts: Mapping[Partition, int] = field(default_factory=dict)
+
+
+class StageFailed(Exception):
+    """The rows could not be staged."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Stager(Protocol):
+    """Writes rows into files, each range into files of its own."""
+
+    def write(self, directory: str, ranges: Sequence[OffsetRange]) -> Written:
+        """Writes the rows of the n-th range to files of the n-th partition below ``directory`` (a URI).
+
+        Their names are Spark's, and end as staged files do. Raises ``StageFailed``.
+        """
+
+    def cancel(self) -> None:
+        """Ends a ``write`` in another thread."""
+
+
+class FileBatches:
+    """``Batches`` of a task: any number of units, in one or more directories."""
+
+    reads_topics_apart = False
+
+    def __init__(self, units: FileUnits, stager: Stager) -> None:
+        self._units = units
+        self._stager = stager
+
+    def open(self, session: str) -> None: ...
+
+    def run(
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
+    ) -> Outcome:
+        ranges = [each for slot in slots for each in slot]
+        if session != self._units.session:
+            return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, f"session {session} is over")])
+        staged: dict[Partition, list[StagedFile]] = {}
+        rows, counts = 0, dict[Partition, int]()
+        try:
+            for store, some in self._by_directory(ranges):
+                written = self._stage(store, some, staged)
+                rows += written.rows
+                counts |= written.counts
+        except StageFailed as error:
+            return Outcome(0, [SlotFailure(0, error.kind, str(error))])
+        except OSError as error:
+            return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, f"staging files: {error}")])
+        failures = self._units.commit(
+            {each.partition: (records[each.partition], staged.get(each.partition, ())) for each in ranges}
+        )
+        return Outcome(
+            0 if failures else rows,
+            [
+                SlotFailure(_slot_of(partition, slots), FailureKind.RETRIABLE, text)
+                for partition, text in failures.items()
+            ],
+            counts,
+        )
+
+    def cancel(self) -> None:
+        self._stager.cancel()
+
+    def close(self) -> None: ...
+
+    def _by_directory(self, ranges: Sequence[OffsetRange]) -> list[tuple[FileStore, list[OffsetRange]]]:
+        found: dict[int, tuple[FileStore, list[OffsetRange]]] = {}
+        for each in ranges:
+            if each.size:
+                store = self._units.store_of(each.partition)
+                found.setdefault(id(store), (store, []))[1].append(each)
+        return list(found.values())
+
+    def _stage(
+        self, store: FileStore, ranges: Sequence[OffsetRange], staged: dict[Partition, list[StagedFile]]
+    ) -> Written:
+        claim, batch = self._units.attempt, uuid.uuid4().hex[:8]
+        try:
+            written = self._stager.write(store.batch_directory(claim, batch), ranges)
+            for output in store.outputs(claim, batch) if written.rows else ():
+                if output.size_bytes == 0:
+                    continue
+                cut = ranges[index_of(output.path)]
+                of_unit = staged.setdefault(cut.partition, [])
+                name = visible_name(output.path, cut, claim, batch, len(of_unit))
+                session = self._units.session_of(cut.partition)
+                of_unit.append(store.stage(str(cut.partition), session, (claim, batch), output.path, name))
+        finally:
+            store.drop_batch(claim, batch)
+        return written
+
+
+def _slot_of(partition: Partition, slots: Sequence[Sequence[OffsetRange]]) -> int:
+    return next(n for n, slot in enumerate(slots) if any(each.partition == partition for each in slot))

@@ -1,0 +1,38 @@
+"""Names of visible files. Pure.
+
+``TOPIC+PARTITION+OFFSET.TERM-GENERATION-ATTEMPT-BATCH[-NUMBER].ENDING``, below directories ``COLUMN=VALUE``
+where rows are partitioned. ``OFFSET`` is the first that the batch read of the unit, with 20 digits. No
+topic's name has a plus sign. ``BATCH`` is chance, so that no name is used twice, also after offsets were
+altered.
+"""
+
+import posixpath
+import re
+from typing import Final
+
+from cooperator.connectors.intents.stores import STAGED_ENDING
+from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.ranges import OffsetRange
+
+_WRITTEN: Final = re.compile(rf"part-(\d{{5,}})-.*?[.-]c\d{{3,}}(\.[^/]+){re.escape(STAGED_ENDING)}\Z")
+
+
+def index_of(path: str) -> int:
+    """Returns the number of the Spark partition that wrote a file. Raises ValueError."""
+    return int(_parts(path)[0])
+
+
+def visible_name(path: str, cut: OffsetRange, claim: Claim, batch: str, number: int) -> str:
+    """Returns where a file that Spark wrote at ``path`` becomes visible. Raises ValueError."""
+    _, ending = _parts(path)
+    unit = f"{cut.partition.topic}+{cut.partition.number}+{cut.start:020}"
+    attempt = f"{claim.epoch.term}-{claim.epoch.generation}-{claim.attempt}"
+    more = f"-{number}" if number else ""
+    return posixpath.join(posixpath.dirname(path), f"{unit}.{attempt}-{batch}{more}{ending}")
+
+
+def _parts(path: str) -> tuple[str, str]:
+    match = _WRITTEN.match(posixpath.basename(path))
+    if match is None:
+        raise ValueError(f"{path} is not named as Spark names files: part-NUMBER-JOB-cNUMBER.ENDING.staged")
+    return match[1], match[2]

@@ -1,0 +1,127 @@
+"""A directory in a store that speaks S3: logs by conditional requests, files by uploads that wait for their
+end.
+
+S3 has no rename. So a staged file is copied, inside the store, into an upload to its visible name, and the
+request that completes the upload is the step that makes it visible. The store ends the upload with it, so a
+second request finds none, also after the visible object was deleted.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, Logs, Output
+from cooperator.connectors.intents.values import Intent, Session, StagedFile
+from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.places import StorePlace, remove_tree
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_VISIBLE: Final = re.compile(r"(.+)\+(\d+)\+\d{20}\.(\d+)-(\d+)-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
+
+
+class S3Store(Logs):
+    """A ``FileStore`` at a place ``s3a://bucket/path``; ``spark`` has the settings of S3A.
+
+    A token is the upload with its parts. Errors of the store are ``OSError``.
+    """
+
+    def __init__(self, spark: "SparkSession", root: StorePlace) -> None:
+        super().__init__(root / HIDDEN)
+        untyped: Any = spark
+        self._root = str(root)
+        self._below: StorePlace = root / HIDDEN
+        conf = untyped._jsparkSession.sessionState().newHadoopConf()
+        self._uploads: Any = untyped._jvm.dev.cooperator.spark.PendingUploads(self._root, conf)
+        self._mine: dict[str, list[tuple[Session, StagedFile]]] = {}
+        """Uploads that this process has prepared in its present sessions, by unit."""
+
+    def create(self, unit: str, number: int, intent: Intent) -> bool:
+        with errors():
+            return super().create(unit, number, intent)
+
+    def read(self, unit: str, number: int) -> Intent | None:
+        with errors():
+            return super().read(unit, number)
+
+    def numbers(self, unit: str) -> Sequence[int]:
+        with errors():
+            return super().numbers(unit)
+
+    def remove(self, unit: str, numbers: Collection[int]) -> None:
+        with errors():
+            super().remove(unit, numbers)
+
+    def batch_directory(self, claim: Claim, name: str) -> str:
+        return str(self._batch(claim, name))
+
+    def outputs(self, claim: Claim, name: str) -> Sequence[Output]:
+        place = self._batch(claim, name)
+        with errors():
+            entries = [entry for page in place.store.list(f"{place.key}/") for entry in page]
+        found = [(entry["path"], int(entry["size"])) for entry in entries]
+        return sorted(
+            Output(path.removeprefix(f"{place.key}/"), size)
+            for path, size in found
+            if path.endswith(STAGED_ENDING)
+        )
+
+    def stage(
+        self, unit: str, session: Session, batch: tuple[Claim, str], path: str, name: str
+    ) -> StagedFile:
+        with errors():
+            token = str(self._uploads.prepare(f"{self._batch(*batch)}/{path}", f"{self._root}/{name}"))
+        staged = StagedFile(name, token)
+        self._mine.setdefault(unit, []).append((session, staged))
+        return staged
+
+    def publish(self, file: StagedFile) -> None:
+        with errors():
+            self._uploads.publish(file.token, f"{self._root}/{file.name}")
+
+    def drop_batch(self, claim: Claim, name: str) -> None:
+        with errors():
+            remove_tree(self._batch(claim, name))
+
+    def discard(self, sessions: Mapping[str, Session], replaced: Collection[Claim]) -> None:
+        """An upload belongs to an older attempt if the epoch and the attempt in its name are smaller."""
+        with errors():
+            found = [(str(key), str(id)) for key, id in self._uploads.list(self._root)]
+            for key, id in found:
+                match = _VISIBLE.match(key.rpartition("/")[2])
+                session = sessions.get(f"{match[1]}-{match[2]}") if match else None
+                if match and session and _attempt_of(match) < _order(session.claim):
+                    self._uploads.abort(key, id)
+            for unit, session in sessions.items():
+                for older, file in self._mine.pop(unit, []):
+                    if older < session:
+                        self._uploads.abandon(file.token, f"{self._root}/{file.name}")
+            for claim in replaced:
+                remove_tree(self._below / STAGING / str(claim))
+
+    def _batch(self, claim: Claim, name: str) -> StorePlace:
+        return self._below / STAGING / str(claim) / name
+
+
+def _attempt_of(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(match[group]) for group in (3, 4, 5))
+
+
+def _order(claim: Claim) -> tuple[int, ...]:
+    return (claim.epoch.term, claim.epoch.generation, claim.attempt)
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Turns errors of the store's clients into ``OSError``."""
+    from obstore.exceptions import BaseError
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OSError(f"the store refuses: {error.java_exception}") from error
+    except BaseError as error:
+        raise OSError(f"the store refuses: {str(error).splitlines()[0][:300]}") from error

@@ -1,0 +1,96 @@
+"""Stages the rows of a batch by one Spark job: read from Kafka, converted by the plan, written by the
+tasks."""
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from cooperator.connectors.intents.batches import StageFailed, Written
+from cooperator.connectors.microbatch.batches import FailureKind
+from cooperator.connectors.microbatch.ranges import OffsetRange
+from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_PROTOCOL: Final = "spark.sql.sources.commitProtocolClass"
+_STAGED_FILES: Final = "dev.cooperator.spark.StagedFiles"
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+
+
+class SparkStager:
+    """A ``Stager`` for one task, all in one thread; ``cancel`` may be called by any."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        source: BatchSource,
+        transform: "Callable[[DataFrame], DataFrame]",
+        file_format: str,
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] = {},
+    ) -> None:
+        """``spark`` is the task's own session. ``transform`` keeps each record where it was read.
+
+        Raises ``ValueError`` if it does not: rows of two units would be in one file.
+        """
+        untyped: Any = spark
+        self._spark = spark
+        self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
+        self._source = source
+        self._transform = transform
+        self._format = file_format
+        self._partition_by = tuple(partition_by)
+        self._options = {**_NO_MARKER, **options}
+        self._group = f"files of {source.pool} {uuid.uuid4().hex}"
+        self._thread: int | None = None
+        spark.conf.set(_PROTOCOL, _STAGED_FILES)
+        # A plan that moves no rows has nothing to adapt, and another one shows by its partitions.
+        spark.conf.set(_ADAPTIVE, "false")
+        planned: Any = transform(read(spark, source, slots=LEAST_SLOTS))
+        partitions = planned._jdf.queryExecution().toRdd().getNumPartitions()
+        if partitions != LEAST_SLOTS:
+            raise ValueError(
+                f"the query's plan has {partitions} Spark partitions instead of {LEAST_SLOTS}: the SQL "
+                "must keep each record where it was read"
+            )
+
+    def write(self, directory: str, ranges: Sequence[OffsetRange]) -> Written:
+        import pyspark.sql.functions as F  # noqa: N812
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import Observation
+
+        self._name_jobs()
+        slots = json.dumps([[[*each.partition, each.start, each.end]] for each in ranges])
+        counted = Observation()
+        try:
+            rows = self._transform(read(self._spark, self._source, ranges=slots))
+            rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
+            writer = rows.write.format(self._format).options(**self._options).mode("append")
+            writer.partitionBy(*self._partition_by).save(directory)
+        except (PySparkException, Py4JJavaError) as error:
+            java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+            if java is None:
+                raise
+            told = json.loads(self._java.failure(java))
+            raise StageFailed(FailureKind(told["kind"]), told["error"]) from error
+        return Written(int(counted.get["rows"]))
+
+    def cancel(self) -> None:
+        try:
+            self._spark.sparkContext.cancelJobGroup(self._group)
+        except Exception as error:
+            log.info("cancelling the %s: %s", self._group, error)  # The JVM may have ended.
+
+    def _name_jobs(self) -> None:
+        """Gives the thread's jobs a group, once: each Python thread has a JVM thread of its own."""
+        if self._thread != threading.get_ident():
+            self._thread = threading.get_ident()
+            self._spark.sparkContext.setJobGroup(self._group, "a batch of files", interruptOnCancel=True)
