@@ -1,0 +1,126 @@
+"""Rotation of files: which units have enough records, or have waited long enough, for their next file.
+
+No file stays open: records of a unit that is not due stay in Kafka, and are read when it is.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cooperator.connectors.microbatch.ends import Subscription
+from cooperator.connectors.microbatch.ranges import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Limits of a file, as Connect's sinks name them. None: no limit.
+
+    ``flush_size`` is the number of records of a full file (``flush.size``). A file that is not full is
+    written once its unit has had news for ``interval_ms`` (``rotate.interval.ms``; 0: at once). ``max_bytes``
+    (``max.file.bytes``) lowers ``flush_size`` by what records of the unit took in its last files.
+    """
+
+    flush_size: int | None = None
+    interval_ms: int = 0
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        limits = (("flush.size", self.flush_size), ("max.file.bytes", self.max_bytes))
+        for name, number in limits:
+            if number is not None and number < 1:
+                raise ValueError(f"{name} = {number}; use 1 or more")
+        if self.interval_ms < 0:
+            raise ValueError(f"rotate.interval.ms = {self.interval_ms}; use 0 or more")
+
+
+@dataclass(slots=True)
+class Rotator:
+    """The rotation of a task's units. ``now_ms`` is any clock's time in milliseconds.
+
+    After a restart units wait anew: the interval counts from when this process has first seen their news.
+    """
+
+    rotation: Rotation
+    _since_ms: dict[Partition, int] = field(default_factory=dict)
+    _bytes_per_record: dict[Partition, float] = field(default_factory=dict)
+
+    def records(self, partition: Partition) -> int | None:
+        """Returns the number of records of a full file of the unit; None: any."""
+        limits = [self.rotation.flush_size] if self.rotation.flush_size is not None else []
+        size = self._bytes_per_record.get(partition)
+        if self.rotation.max_bytes is not None and size:
+            limits.append(max(1, int(self.rotation.max_bytes / size)))
+        return min(limits, default=None)
+
+    def wrote(self, partition: Partition, records: int, size_bytes: int) -> None:
+        """Learns from a cut. It weighs as much as all before."""
+        if records > 0 and size_bytes > 0:
+            size = size_bytes / records
+            self._bytes_per_record[partition] = (self._bytes_per_record.get(partition, size) + size) / 2
+
+    def due(
+        self, positions: Mapping[Partition, int], ends: Mapping[Partition, int], now_ms: int
+    ) -> dict[Partition, int]:
+        """Returns the units whose next cut is due, and its end: at whole files unless the interval is over.
+
+        An end before its position is returned as it is: it tells a loss.
+        """
+        found: dict[Partition, int] = {}
+        for partition, end in ends.items():
+            at = positions.get(partition, end)
+            if end == at:
+                self._since_ms.pop(partition, None)
+                continue
+            since_ms = self._since_ms.setdefault(partition, now_ms)
+            full = self.records(partition)
+            if end < at or now_ms - since_ms >= self.rotation.interval_ms:
+                found[partition] = end
+            elif full is not None and end - at >= full:
+                found[partition] = at + (end - at) // full * full
+            if partition in found:
+                self._since_ms.pop(partition)
+                if found[partition] < end:
+                    # The records that are left were not there at the last look.
+                    self._since_ms[partition] = now_ms
+        return found
+
+
+class RotatedEnds(Subscription):
+    """The ends of a task's partitions as its loop sees them: a unit has news when its next file is due."""
+
+    def __init__(
+        self,
+        inner: Subscription,
+        rotator: Rotator,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` returns seconds."""
+        self._inner = inner
+        self._rotator = rotator
+        self._clock = clock
+        self.partitions = inner.partitions
+        self.interval_ms = inner.interval_ms
+
+    def restart(self) -> None:
+        self._inner.restart()
+
+    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        while ends := self._inner.wait(positions):
+            if due := self._rotator.due(positions, ends, int(self._clock() * 1000)):
+                return due
+        return {}
+
+    @property
+    def unknown(self) -> Mapping[Partition, str]:
+        return self._inner.unknown
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        return self._inner.topic_ids
+
+    @property
+    def ends(self) -> Mapping[Partition, int]:
+        return self._inner.ends
+
+    def close(self) -> None:
+        self._inner.close()
