@@ -8,8 +8,8 @@ from tests.docs.project import ROOT, files_of_the_project
 CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
 
 MESSAGES = """
-    Answer BatchFailed ConfigChanged Delete Delivered Done Drain Evict Failed Fence Join Leave Look
-    RestartRequested Run Seen Sent Tick
+    Answer BatchFailed Begin ConfigChanged Create Delete Delivered Done Drain Evict Failed Fence Hold Join
+    Leave Look Read RestartRequested Run Seen Sent Stop Tick Withdraw
 """
 """Events and instructions of machines, and changes of scenarios: each is used with its module's name, as
 ``ev.Tick``, and machines that are told the same thing should say so in the same word."""

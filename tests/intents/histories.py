@@ -28,13 +28,14 @@ from cooperator.connectors.intents.machine import (
     UnitMachine,
     Withdraw,
 )
-from cooperator.connectors.intents.values import Intent, Session, StagedFile
+from cooperator.connectors.intents.values import RELEASED, Intent, Session, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.model import Epoch
 
 UNITS = ("a-0", "a-1")
 RECORDS = 7
 CALM_STEPS = 1_500
+FRESH = "a fresh one"
 KEPT = 1
 """Fewer intents than in earnest, so that numbers become free soon."""
 
@@ -86,8 +87,6 @@ class Rules:
     machine: Callable[[str, Claim, int], UnitMachine] = UnitMachine
     directory: Callable[[], Directory] = Directory
     discards: Callable[[Session, Session], bool] = lambda other, mine: other < mine
-    reads_once: bool = False
-    """Whether an intent is taken that may not have been the newest when it was read."""
 
 
 class Attempt:
@@ -99,6 +98,7 @@ class Attempt:
         self.driver: Thread | None = None
         self.stopped = ""
         self.crashed = False
+        self.alters = False
 
     @property
     def is_done(self) -> bool:
@@ -116,6 +116,8 @@ class History:
         self.asleep: dict[Thread, int] = {}
         self.begun: dict[str, Claim] = {}
         """The newest claim of a unit whose session was accepted: no older one commits from then on."""
+        self.released: set[str] = set()
+        """Units whose offsets a user has changed: any attempt may stop there, or go on."""
         self.steps = 0
         self.files = 0
         self.calm = False
@@ -152,6 +154,9 @@ class History:
             try:
                 for unit in me.units:
                     yield from self._until_held(me, unit, event)
+                if me.alters:
+                    yield from self._alter(me)
+                    return
                 while not me.stopped:
                     yield from self._batch(me)
                     if me.is_done:
@@ -181,6 +186,12 @@ class History:
         else:
             me.at[unit] = action.last.next
             self.tell(f"{me.claim} {unit}: is at {action.last.next}")
+
+    def _alter(self, me: Attempt) -> Thread:
+        """Leaves the positions as they are, so that no row is there twice or not at all."""
+        for unit in me.units:
+            if not me.stopped:
+                yield from self._until_held(me, unit, Append(me.at[unit], "", (), True))
 
     def _batch(self, me: Attempt) -> Thread:
         for unit in me.units:
@@ -222,7 +233,7 @@ class History:
                     yield "read"
                     found = log.get(number)
                     yield "look"
-                    if self.rules.reads_once or store.newest(unit) == number:
+                    if store.newest(unit) == number:
                         answer.append(Found(number, found))
                         return
             case Look():
@@ -232,10 +243,10 @@ class History:
                 yield "create"
                 if self.chance(12):
                     # The request is under way, and its sender waits no longer.
-                    self.requests.append(self._late(unit, number, intent))
+                    self.requests.append(self._late(me.claim, unit, number, intent))
                     raise Failed
                 is_mine = store.create(unit, number, intent)
-                self._note(me, unit, number, intent, is_mine)
+                self._note(me.claim, unit, number, intent, is_mine)
                 if self.chance(12):
                     raise Failed
                 if self.chance(12):
@@ -262,21 +273,25 @@ class History:
                         store.staged.pop(token, None)
                 answer.append(Done())
 
-    def _late(self, unit: str, number: int, intent: Intent) -> Thread:
+    def _late(self, claim: Claim, unit: str, number: int, intent: Intent) -> Thread:
         yield "late"
         is_mine = self.store.create(unit, number, intent)
+        self._note(claim, unit, number, intent, is_mine)
         self.tell(
             f"{intent.session} {unit}: a late request for {number} {'succeeds' if is_mine else 'fails'}"
         )
 
-    def _note(self, me: Attempt, unit: str, number: int, intent: Intent, is_mine: bool) -> None:
+    def _note(self, claim: Claim, unit: str, number: int, intent: Intent, is_mine: bool) -> None:
         if not is_mine or number != self.store.newest(unit):
             return
-        newest = self.begun.get(unit, me.claim)
-        if newest > me.claim:
-            raise Broken(f"{me.claim} commits in {unit}, which {newest} owns")
-        if not intent.files and intent.start == intent.next:
-            self.begun[unit] = me.claim
+        newest = self.begun.get(unit, claim)
+        if newest > claim:
+            raise Broken(f"{claim} commits in {unit}, which {newest} owns")
+        if intent.session == RELEASED:
+            self.begun.pop(unit, None)
+            self.released.add(unit)
+        elif not intent.files and intent.start == intent.next:
+            self.begun[unit] = claim
 
     # The world
 
@@ -292,6 +307,8 @@ class History:
                 some = (UNITS, UNITS[:1], UNITS[1:])[self.choices.below(3)]
                 late = self.choices.below(4) == 3
                 self.begin(generation - 2 * late, some)
+            elif self.chance(60):
+                self._change()
             elif self.chance(30):
                 self._crash()
             elif self.chance(15):
@@ -307,6 +324,12 @@ class History:
             name = sorted(self.store.visible)[self.choices.below(len(self.store.visible))]
             self.tell(f"a user compacts {name}")
             self.store.taken.append(self.store.visible.pop(name))
+
+    def _change(self) -> None:
+        """A user changes offsets, while attempts may run that nobody knows of."""
+        newest = max(attempt.claim for attempt in self.attempts)
+        attempt = self.begin(newest.epoch.generation, UNITS[self.choices.below(2) :])
+        attempt.alters = True
 
     def _crash(self) -> None:
         attempt = self.attempts[self.choices.below(len(self.attempts))]
@@ -344,7 +367,7 @@ class History:
         for attempt in [each for each in self.attempts if self._is_newest(each) and not each.crashed]:
             self._alone(attempt, "the newest of its units")
         self._wake_all(150)
-        self._alone(self.begin(generation + 1, UNITS), "a fresh one")
+        self._alone(self.begin(generation + 1, UNITS), FRESH)
         self._user()
         self._wake_all(300)
         for unit in UNITS:
@@ -371,6 +394,8 @@ class History:
         self.calm = True
         for _ in range(CALM_STEPS):
             self.steps += 1
+            if attempt.stopped and not self.released.isdisjoint(attempt.units) and what != FRESH:
+                return
             if attempt.stopped:
                 raise Broken(f"{attempt.claim}, {what}, stopped: {attempt.stopped}")
             if attempt.driver is None:
@@ -389,7 +414,7 @@ class History:
                 raise Broken(f"{unit}: rows are {rows}")
 
     def _check_stop(self, me: Attempt) -> None:
-        if self._is_newest(me):
+        if self._is_newest(me) and self.released.isdisjoint(me.units):
             raise Broken(f"{me.claim} stopped without a newer attempt: {me.stopped}")
 
 

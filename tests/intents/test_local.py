@@ -102,7 +102,7 @@ def test_a_successor_finishes_what_a_dead_attempt_has_begun(tmp_path: Path, step
     assert offsets(tmp_path, A) == list(range(at))
     successor.run(OffsetRange(A, at, 10))
     assert offsets(tmp_path, A) == list(range(10))
-    assert not list(tmp_path.rglob("*.staged")), "what the dead attempt has staged is gone"
+    assert not list(tmp_path.rglob("*.staged")), "staged files of the dead attempt are gone"
 
 
 def test_a_woken_attempt_does_not_publish_a_file_that_a_user_has_compacted(tmp_path: Path) -> None:
@@ -159,6 +159,28 @@ def test_a_number_that_became_free_is_void(tmp_path: Path) -> None:
     assert offsets(tmp_path, A) == list(range(KEPT + 2))
 
 
+def test_a_reader_that_was_frozen_does_not_take_a_void_intent_for_the_newest(tmp_path: Path) -> None:
+    """While it is frozen, the number that it has found is removed, and taken by a woken attempt."""
+    writer = Writer(tmp_path, 2, [A])
+    writer.begin()
+    writer.run(OffsetRange(A, 0, 1))
+    void = Intent(Session(Claim(Epoch(1, 1), 1, "m-0"), 1), 0, 9)
+
+    class Frozen(LocalStore):
+        slept = False
+
+        def read(self, unit: str, number: int) -> Intent | None:
+            if not self.slept:
+                self.slept = True
+                for n in range(1, KEPT + 2):
+                    writer.run(OffsetRange(A, n, n + 1))
+                assert writer.store.create(unit, number, void)
+            return super().read(unit, number)
+
+    number, intent = Frozen(tmp_path).newest(str(A))
+    assert (number, intent.next) == (writer.store.newest_number(str(A)), KEPT + 2)
+
+
 def test_rows_of_one_cut_may_be_in_several_directories(tmp_path: Path) -> None:
     writer = Writer(tmp_path, 1, [A])
     writer.stager.days = ("day=1", "day=2")
@@ -171,7 +193,7 @@ def test_rows_of_one_cut_may_be_in_several_directories(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.DATA_LOSS, FailureKind.RETRIABLE])
-def test_what_could_not_be_staged_is_told_and_leaves_nothing(tmp_path: Path, kind: FailureKind) -> None:
+def test_a_batch_that_cannot_be_staged_is_told_and_leaves_nothing(tmp_path: Path, kind: FailureKind) -> None:
     writer = Writer(tmp_path, 1)
     writer.begin()
     writer.stager.kind = kind

@@ -37,25 +37,26 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory, server: S3Server) -> Iterator[Any]:
-    """A session that reaches the S3 server."""
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session that can reach an S3 server."""
     root = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in server.environment.items():
+        for name, value in S3Server.KEYS.items():
             patch.setenv(name, value)
-        settings = RuntimeSettings(
-            "lake-0", "i-1", checkpoints=f"s3a://{server.bucket}/checkpoints", state_dir=root / "state"
-        )
+        settings = RuntimeSettings("lake-0", "i-1", checkpoints="s3a://lake/none", state_dir=root / "state")
         host = SparkHost(settings)
         yield host.session(Event())
         host.close(30)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, session: Any) -> Iterator[S3Server]:
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    settings = {"endpoint": f"http://127.0.0.1:{server.port}", "path.style.access": "true"}
+    for name, value in settings.items():
+        session.sparkContext._jsc.hadoopConfiguration().set(f"fs.s3a.{name}", value)
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +206,7 @@ def test_sql_that_moves_rows_is_refused(session: Any, cluster: Cluster, unique: 
 
 
 def objects(server: S3Server, folder: str) -> dict[str, bytes]:
-    """What a reader finds by names, in hidden directories, too."""
+    """Files that a reader finds by names, in hidden directories, too."""
     store = server.store()
     paths = [entry["path"] for page in obstore.list(store, f"{folder}/") for entry in page]
     return {path: bytes(store.get(path).bytes()) for path in paths if path.endswith(".parquet")}
@@ -232,7 +233,7 @@ def test_a_store_without_renames_shows_each_file_once(
 
     with Task(session, cluster, Freezing(session, root), places, 1) as zombie:
         assert frozen.wait(90), f"{zombie.error} {zombie.said}"
-        assert objects(server, unique) == {}, "what is staged has another ending"
+        assert objects(server, unique) == {}, "staged files have another ending"
         with Task(session, cluster, S3Store(session, root), places, 2, parted, partition_by=["part"]) as next:
             next.reaches(places, 40)
             found = objects(server, unique)

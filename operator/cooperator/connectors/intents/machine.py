@@ -16,6 +16,8 @@ could take it. So after each creation the attempt looks for the newest number, w
 is not its own, the intent is void. It is withdrawn, and nothing of it becomes visible. For the same reason a
 reader looks again after it has read the newest intent.
 
+**Operations on offsets** are sessions of their own. They end with an intent of the least session.
+
 **Staged files of older sessions are discarded** after a session's own intent is accepted: what these
 sessions committed is visible by then, and they commit nothing more. Files of newer sessions are left alone.
 """
@@ -23,8 +25,9 @@ sessions committed is visible by then, and they commit nothing more. Files of ne
 from dataclasses import dataclass
 from typing import Final
 
-from cooperator.connectors.intents.values import Intent, Session, StagedFile
+from cooperator.connectors.intents.values import RELEASED, Intent, Session, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.ownership import UnexpectedEvent
 
 KEPT: Final = 3
 """The newest intents of a unit that are kept. One would do; the others explain what happened."""
@@ -135,11 +138,15 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """A cut is staged, up to ``next``; or the position moves there, without files."""
+    """A cut is staged, up to ``next``; or the position moves there, without files.
+
+    With ``releases`` the unit is left to any attempt, after an operation on offsets.
+    """
 
     next: int | None
     topic_id: str = ""
     files: tuple[StagedFile, ...] = ()
+    releases: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +155,6 @@ class Recover:
 
 
 Event = Begin | Found | Done | Created | Newest | Append | Recover
-
-
-class UnexpectedEvent(AssertionError):
-    """The event is no answer to the last action."""
 
 
 class UnitMachine:
@@ -165,6 +168,9 @@ class UnitMachine:
         self._number = 0
         self._last: Intent | None = None
         self._begun = False
+        """Whether the present session has an intent."""
+        self._owned = False
+        """Whether any session of this attempt had one: from then on older attempts write none."""
 
     @property
     def action(self) -> Action | None:
@@ -197,8 +203,9 @@ class UnitMachine:
                 return Read()
             case Tidy(), Done():
                 return Hold(self._session, self._entry())
-            case Hold(), Append(offset, topic_id, files):
-                intent = Intent(self._session, self._entry().next, offset, topic_id, files)
+            case Hold(), Append(offset, topic_id, files, releases):
+                session = RELEASED if releases else self._session
+                intent = Intent(session, self._entry().next, offset, topic_id, files)
                 return Create(self._number + 1, intent)
         raise UnexpectedEvent(f"{event} is no answer to {self._action}")
 
@@ -215,11 +222,14 @@ class UnitMachine:
                 f"({self._session.claim}). If the group's topics were recreated, so that epochs began anew: "
                 "stop the connector, and reset or alter its offsets"
             )
-        if self._begun and (intent is None or intent.session < self._session):
-            return Stop(f"the log of unit {self._unit} was removed or replaced while this attempt ran")
+        if self._owned and (intent is None or intent.session.claim < self._session.claim):
+            return Stop(
+                f"the log of unit {self._unit} was changed while this attempt ran: its offsets were altered "
+                "or reset, or the log was removed"
+            )
         if intent is not None and intent.session == self._session:
             # A request was repeated after its answer got lost, and was told that the number is taken.
-            self._begun = True
+            self._begun = self._owned = True
         self._number, self._last = number, intent
         return self._finish()
 
@@ -242,7 +252,7 @@ class UnitMachine:
             return Withdraw(self._number)
         if newest < self._number:
             return Stop(f"the log of unit {self._unit} was removed while this attempt ran")
-        self._begun = True
+        self._begun = self._owned = True
         return self._finish()
 
     def _entry(self) -> Intent:

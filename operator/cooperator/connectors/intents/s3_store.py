@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, Logs, Output
+from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, IntentLogs, WrittenFile
 from cooperator.connectors.intents.values import Intent, Session, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.places import StorePlace, remove_tree
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _VISIBLE: Final = re.compile(r"(.+)\+(\d+)\+\d{20}\.(\d+)-(\d+)-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
 
 
-class S3Store(Logs):
+class S3Store(IntentLogs):
     """A ``FileStore`` at a place ``s3a://bucket/path``; ``spark`` has the settings of S3A.
 
     A token is the upload with its parts. Errors of the store are ``OSError``.
@@ -57,13 +57,13 @@ class S3Store(Logs):
     def batch_directory(self, claim: Claim, name: str) -> str:
         return str(self._batch(claim, name))
 
-    def outputs(self, claim: Claim, name: str) -> Sequence[Output]:
+    def outputs(self, claim: Claim, name: str) -> Sequence[WrittenFile]:
         place = self._batch(claim, name)
         with errors():
             entries = [entry for page in place.store.list(f"{place.key}/") for entry in page]
         found = [(entry["path"], int(entry["size"])) for entry in entries]
         return sorted(
-            Output(path.removeprefix(f"{place.key}/"), size)
+            WrittenFile(path.removeprefix(f"{place.key}/"), size)
             for path, size in found
             if path.endswith(STAGED_ENDING)
         )

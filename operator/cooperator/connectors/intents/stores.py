@@ -24,7 +24,7 @@ STAGED_ENDING: Final = ".staged"
 """The end of staged files' names (in Java: ``StagedFiles``)."""
 
 
-class Output(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that a batch has written. ``path`` is relative to the batch's directory."""
 
     path: str
@@ -50,7 +50,7 @@ class FileStore(Protocol):
     def batch_directory(self, claim: Claim, name: str) -> str:
         """Returns the URI of a hidden directory for what a batch writes."""
 
-    def outputs(self, claim: Claim, name: str) -> Sequence[Output]:
+    def outputs(self, claim: Claim, name: str) -> Sequence[WrittenFile]:
         """Returns the files of a batch's directory, sorted by path."""
 
     def stage(
@@ -68,7 +68,7 @@ class FileStore(Protocol):
         """Removes the staged files of these units' older sessions, and the batches of replaced attempts."""
 
 
-class Logs:
+class IntentLogs:
     """The logs below a place: the part of a store that file systems and S3 share."""
 
     def __init__(self, hidden: Place) -> None:
@@ -112,7 +112,7 @@ class Logs:
         return directories(self.hidden / _UNITS)
 
 
-class LocalStore(Logs):
+class LocalStore(IntentLogs):
     """A directory of a file system that all members see. A token is the place of a staged file.
 
     Renaming a file away makes it visible, and consumes the token, in one atomic step.
@@ -131,10 +131,10 @@ class LocalStore(Logs):
     def batch_directory(self, claim: Claim, name: str) -> str:
         return f"file://{self._batch(claim, name)}"
 
-    def outputs(self, claim: Claim, name: str) -> Sequence[Output]:
+    def outputs(self, claim: Claim, name: str) -> Sequence[WrittenFile]:
         directory = self._batch(claim, name)
         files = sorted(path for path in directory.rglob(f"*{STAGED_ENDING}") if path.is_file())
-        return [Output(str(path.relative_to(directory)), path.stat().st_size) for path in files]
+        return [WrittenFile(str(path.relative_to(directory)), path.stat().st_size) for path in files]
 
     def stage(
         self, unit: str, session: Session, batch: tuple[Claim, str], path: str, name: str

@@ -56,16 +56,17 @@ class OwnedUnit:
 
     def begin(self) -> Hold:
         """Begins a session. Raises ``Replaced``, ``Cancelled``, and what the store raises."""
-        return self._until_held(Begin() if self._machine.action is None else Recover())
+        return self.carry(Begin() if self._machine.action is None else Recover())
 
     def append(self, stand: Stand, files: Sequence[StagedFile]) -> Hold:
         """Commits a cut, and makes its files visible. Raises as ``begin`` does.
 
         The result may stand elsewhere: then nothing was committed.
         """
-        return self._until_held(Append(stand.next, stand.topic_id, tuple(files)))
+        return self.carry(Append(stand.next, stand.topic_id, tuple(files)))
 
-    def _until_held(self, event: Event) -> Hold:
+    def carry(self, event: Event) -> Hold:
+        """Goes on until the unit is held. Raises as ``begin`` does."""
         action = self._machine.on(event)
         while not isinstance(action, Hold | Stop):
             if self._stopped.is_set() and not isinstance(action, Publish):
@@ -189,7 +190,7 @@ class FileUnits:
         return Owned(stands, self.session)
 
     def _discard(self) -> None:
-        """What older sessions have staged is visible by now, or never will be."""
+        """Staged files of older sessions are visible by now, or never will be."""
         for store in {id(each): each for each in self._stores.values()}.values():
             mine = [each for each, of_unit in self._stores.items() if of_unit is store]
             replaced = {claim for each in mine for claim in self._units[each].replaced} - {self._claim}

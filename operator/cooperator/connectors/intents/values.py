@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.model import Epoch
 
 VERSION: Final = 1
 _DIGITS: Final = 20
@@ -36,6 +37,11 @@ class Session(NamedTuple):
         if not number.isdecimal():
             raise ValueError(f"{text!r} is no session; use CLAIM.NUMBER")
         return cls(Claim.parse(claim), int(number))
+
+
+RELEASED: Final = Session(Claim(Epoch(0, 0), 0, "-"), 0)
+"""The least session. An operation on offsets ends with it: all attempts that come are newer, also if epochs
+have begun anew meanwhile, and those that run find a session that is older than theirs, and stop."""
 
 
 class StagedFile(NamedTuple):
