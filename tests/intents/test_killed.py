@@ -65,6 +65,7 @@ def test_processes_killed_at_any_point_leave_each_row_once(tmp_path: Path) -> No
     at = Writer(tmp_path, KILLS + 1).begin()
     assert check(tmp_path) == sum(at.values()) > 3 * KILLS
     assert not list(tmp_path.rglob("*.staged"))
+    assert not list(tmp_path.glob("_cooperator/units/*/log/.*"))
 
 
 def test_processes_that_were_frozen_at_any_point_wake_and_change_nothing(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ import pytest
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import Replaced
+from cooperator.connectors.intents.batches import FileBatches
 from cooperator.connectors.intents.machine import KEPT
 from cooperator.connectors.intents.stores import LocalStore
 from cooperator.connectors.intents.values import Intent, Session, UnreadableIntent
 from cooperator.connectors.microbatch.batches import FailureKind, OpenFailed, Outcome, Stand
 from cooperator.connectors.microbatch.claims import Claim
-from cooperator.connectors.microbatch.ranges import OffsetRange
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.model import Epoch
 from tests.intents.lines import A, B, Writer, offsets, visible
 
@@ -229,6 +230,31 @@ def test_a_task_that_is_stopped_begins_nothing(tmp_path: Path) -> None:
     with pytest.raises(Cancelled):
         writer.begin()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_that_is_stopped_in_mid_cut_makes_it_visible(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, 1, [A])
+    writer.begin()
+    create = writer.store.create
+
+    def stop(*arguments: object) -> bool:
+        writer.stopped.set()
+        return create(*arguments)
+
+    writer.store.create = stop
+    writer.run(OffsetRange(A, 0, 4))
+    assert offsets(tmp_path, A) == list(range(4))
+    assert "Cancelled" in writer.run(OffsetRange(A, 4, 6)).failures[0].error
+    assert offsets(tmp_path, A) == list(range(4))
+
+
+def test_bytes_of_cuts_are_told_for_the_rotation(tmp_path: Path) -> None:
+    told: list[tuple[Partition, int, int]] = []
+    writer = Writer(tmp_path, 1)
+    writer.batches = FileBatches(writer.units, writer.stager, lambda *cut: told.append(cut))
+    writer.begin()
+    writer.run(OffsetRange(A, 0, 4), OffsetRange(B, 5, 6))
+    assert told == [(A, 4, 4 * len("orders-0,0\n")), (B, 1, len("orders-1,5\n"))]
 
 
 def test_an_intent_of_a_later_release_is_refused_with_the_remedy() -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,9 +50,16 @@ class FileBatches:
 
     reads_topics_apart = False
 
-    def __init__(self, units: FileUnits, stager: Stager) -> None:
+    def __init__(
+        self,
+        units: FileUnits,
+        stager: Stager,
+        wrote: Callable[[Partition, int, int], None] = lambda partition, records, size_bytes: None,
+    ) -> None:
+        """``wrote`` is told the offsets and the bytes of each cut."""
         self._units = units
         self._stager = stager
+        self._wrote = wrote
 
     def open(self, session: str) -> None: ...
 
@@ -107,16 +114,20 @@ class FileBatches:
         claim, batch = self._units.attempt, uuid.uuid4().hex[:8]
         try:
             written = self._stager.write(store.batch_directory(claim, batch), ranges)
+            sizes = dict.fromkeys(ranges, 0)
             for output in store.outputs(claim, batch) if written.rows else ():
                 if output.size_bytes == 0:
                     continue
                 cut = ranges[index_of(output.path)]
+                sizes[cut] += output.size_bytes
                 of_unit = staged.setdefault(cut.partition, [])
                 name = visible_name(output.path, cut, claim, batch, len(of_unit))
                 session = self._units.session_of(cut.partition)
                 of_unit.append(store.stage(str(cut.partition), session, (claim, batch), output.path, name))
         finally:
             store.drop_batch(claim, batch)
+        for cut, size_bytes in sizes.items():
+            self._wrote(cut.partition, cut.size, size_bytes)
         return written
 
 

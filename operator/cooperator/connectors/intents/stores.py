@@ -170,6 +170,10 @@ class LocalStore(IntentLogs):
             for name in directories(staged):
                 if _is_before(name, session):
                     shutil.rmtree(staged / name, ignore_errors=True)
+            for name in names(self._below / _UNITS / unit / _LOG):
+                if name.startswith("."):
+                    # A killed process was writing an intent. One that still writes it recovers.
+                    (self._below / _UNITS / unit / _LOG / name).unlink(missing_ok=True)
         for claim in replaced:
             shutil.rmtree(self._below / STAGING / str(claim), ignore_errors=True)
 

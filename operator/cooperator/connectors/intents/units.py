@@ -69,7 +69,8 @@ class OwnedUnit:
         """Goes on until the unit is held. Raises as ``begin`` does."""
         action = self._machine.on(event)
         while not isinstance(action, Hold | Stop):
-            if self._stopped.is_set() and not isinstance(action, Publish):
+            if self._stopped.is_set() and isinstance(action, Read | Create):
+                # A cut whose intent is there is made visible first: nobody else may come for long.
                 raise Cancelled
             log.debug("%s: %s", self.unit, action)
             action = self._machine.on(self._carry_out(action))
