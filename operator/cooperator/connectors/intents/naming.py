@@ -6,14 +6,17 @@ topic's name has a plus sign. ``BATCH`` is chance, so that no name is used twice
 altered.
 """
 
+import hashlib
 import posixpath
 import re
 from typing import Final
 
 from cooperator.connectors.intents.stores import STAGED_ENDING
 from cooperator.connectors.microbatch.claims import Claim
-from cooperator.connectors.microbatch.ranges import OffsetRange
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
+_TOPIC_LIMIT: Final = 120
+"""File systems allow names of 255 bytes."""
 _WRITTEN: Final = re.compile(rf"part-(\d{{5,}})-.*?[.-]c\d{{3,}}(\.[^/]+){re.escape(STAGED_ENDING)}\Z")
 
 
@@ -25,10 +28,18 @@ def index_of(path: str) -> int:
 def visible_name(path: str, cut: OffsetRange, claim: Claim, batch: str, number: int) -> str:
     """Returns where a file that Spark wrote at ``path`` becomes visible. Raises ValueError."""
     _, ending = _parts(path)
-    unit = f"{cut.partition.topic}+{cut.partition.number}+{cut.start:020}"
+    unit = f"{unit_part(cut.partition)}+{cut.start:020}"
     attempt = f"{claim.epoch.term}-{claim.epoch.generation}-{claim.attempt}"
     more = f"-{number}" if number else ""
     return posixpath.join(posixpath.dirname(path), f"{unit}.{attempt}-{batch}{more}{ending}")
+
+
+def unit_part(partition: Partition) -> str:
+    """Returns the part of a name that tells the unit. Long names of topics are cut, and get a digest."""
+    topic = partition.topic
+    if len(topic) > _TOPIC_LIMIT:
+        topic = f"{topic[:_TOPIC_LIMIT]}~{hashlib.sha256(topic.encode()).hexdigest()[:12]}"
+    return f"{topic}+{partition.number}"
 
 
 def _parts(path: str) -> tuple[str, str]:

@@ -11,15 +11,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from cooperator.connectors.intents.naming import unit_part
 from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, IntentLogs, WrittenFile
 from cooperator.connectors.intents.values import Intent, Session, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.places import StorePlace, remove_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_VISIBLE: Final = re.compile(r"(.+)\+(\d+)\+\d{20}\.(\d+)-(\d+)-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
+_VISIBLE: Final = re.compile(r"(.+\+\d+)\+\d{20}\.(\d+)-(\d+)-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
 
 
 class S3Store(IntentLogs):
@@ -87,11 +89,12 @@ class S3Store(IntentLogs):
 
     def discard(self, sessions: Mapping[str, Session], replaced: Collection[Claim]) -> None:
         """An upload belongs to an older attempt if the epoch and the attempt in its name are smaller."""
+        of_name = {unit_part(Partition.of_unit(unit)): session for unit, session in sessions.items()}
         with errors():
             found = [(str(key), str(id)) for key, id in self._uploads.list(self._root)]
             for key, id in found:
                 match = _VISIBLE.match(key.rpartition("/")[2])
-                session = sessions.get(f"{match[1]}-{match[2]}") if match else None
+                session = of_name.get(match[1]) if match else None
                 if match and session and _attempt_of(match) < _order(session.claim):
                     self._uploads.abort(key, id)
             for unit, session in sessions.items():
@@ -106,7 +109,7 @@ class S3Store(IntentLogs):
 
 
 def _attempt_of(match: re.Match[str]) -> tuple[int, ...]:
-    return tuple(int(match[group]) for group in (3, 4, 5))
+    return tuple(int(match[group]) for group in (2, 3, 4))
 
 
 def _order(claim: Claim) -> tuple[int, ...]:
