@@ -15,7 +15,7 @@ from tests.harness.support import eventually
 from tests.intents.lines import A, B, Writer, offsets
 from tests.simulation.seeds import first_fresh
 
-KILLS = 25
+KILLS = 15
 FROZEN = 6
 
 

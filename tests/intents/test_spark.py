@@ -28,12 +28,16 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import SparkHost
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
 from tests.runtime.s3_server import S3Server
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+    slow("env -u CI pytest tests/intents/test_spark.py"),
+]
 
 
 @pytest.fixture(scope="module")
