@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 _PROTOCOL: Final = "spark.sql.sources.commitProtocolClass"
 _STAGED_FILES: Final = "dev.cooperator.spark.StagedFiles"
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_SHUFFLED: Final = "spark.sql.shuffle.partitions"
 _NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -51,8 +52,9 @@ class SparkStager:
         self._group = f"files of {source.pool} {uuid.uuid4().hex}"
         self._thread: int | None = None
         spark.conf.set(_PROTOCOL, _STAGED_FILES)
-        # A plan that moves no rows has nothing to adapt, and another one shows by its partitions.
+        # A plan that moves no rows has nothing to adapt, and another one shows by its number of partitions.
         spark.conf.set(_ADAPTIVE, "false")
+        spark.conf.set(_SHUFFLED, str(LEAST_SLOTS + 1))
         planned: Any = transform(read(spark, source, slots=LEAST_SLOTS))
         partitions = planned._jdf.queryExecution().toRdd().getNumPartitions()
         if partitions != LEAST_SLOTS:
