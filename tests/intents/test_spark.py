@@ -12,16 +12,14 @@ import pyarrow.parquet
 import pytest
 
 from cooperator.connectors.intents.batches import FileBatches
-from cooperator.connectors.intents.naming import visible_name
 from cooperator.connectors.intents.s3_store import S3Store
 from cooperator.connectors.intents.spark_stager import SparkStager
 from cooperator.connectors.intents.stores import FileStore, LocalStore
 from cooperator.connectors.intents.units import FileUnits
-from cooperator.connectors.intents.values import Session
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ends import EndWatcher
 from cooperator.connectors.microbatch.loop import TaskLoop
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkEnds, session_of_task
 from cooperator.connectors.places import store_place
 from cooperator.local.broker import EmbeddedBroker
@@ -260,38 +258,3 @@ def pack(found: dict[str, bytes]) -> bytes:
     sink = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(pyarrow.concat_tables(tables), sink)
     return sink.getvalue().to_pybytes()
-
-
-def test_an_upload_ends_once_and_uploads_of_older_attempts_are_ended(
-    session: Any, unique: str, server: S3Server
-) -> None:
-    root = store_place(f"s3a://{server.bucket}/{unique}", {}, server.environment, "path")
-    store, unit = S3Store(session, root), f"{unique}-0"
-    claims = [Claim(Epoch(1, generation), 1, "m") for generation in (1, 2)]
-    staged = []
-    for claim in claims:
-        server.store().put(f"{unique}/_cooperator/staging/{claim}/b/x.staged", b"some rows")
-        [output] = store.outputs(claim, "b")
-        assert output == ("x.staged", 9)
-        name = visible_name(
-            "part-00000-j-c000.csv.staged", OffsetRange(Partition(unique, 0), 7, 9), claim, "b", 0
-        )
-        staged.append(store.stage(unit, Session(claim, 1), (claim, "b"), output.path, name))
-    successor = S3Store(session, root)
-    successor.discard({unit: Session(claims[1], 1)}, [claims[0]])
-    successor.publish(staged[0])
-    assert csv_of(server, unique) == [], "the older attempt's upload was ended"
-    for _ in range(2):
-        successor.publish(staged[1])
-        assert csv_of(server, unique) == [f"{unique}/{staged[1].name}"]
-    server.store().delete(f"{unique}/{staged[1].name}")
-    successor.publish(staged[1])
-    assert csv_of(server, unique) == []
-    broken = S3Store(session, store_place("s3a://no-such-bucket/x", {}, server.environment, "path"))
-    with pytest.raises(OSError, match="the store refuses"):
-        broken.newest("a-0")
-
-
-def csv_of(server: S3Server, folder: str) -> list[str]:
-    found = [entry["path"] for page in obstore.list(server.store(), f"{folder}/") for entry in page]
-    return [path for path in found if path.endswith(".csv")]
