@@ -28,7 +28,7 @@ from cooperator.connectors.intents.machine import (
     UnitMachine,
     Withdraw,
 )
-from cooperator.connectors.intents.values import RELEASED, Intent, Session, StagedFile
+from cooperator.connectors.intents.values import RELEASED, Intent, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.model import Epoch
 
@@ -59,7 +59,7 @@ class Directory:
     """The store. Each method is one atomic step, as a file system and S3 have it."""
 
     logs: dict[str, dict[int, Intent]] = field(default_factory=lambda: {unit: {} for unit in UNITS})
-    staged: dict[str, tuple[str, Session, range]] = field(default_factory=dict)
+    staged: dict[str, tuple[str, int, range]] = field(default_factory=dict)
     visible: dict[str, tuple[str, range]] = field(default_factory=dict)
     taken: list[tuple[str, range]] = field(default_factory=list)
     """The rows of files that users have compacted: they are rows of the table still."""
@@ -86,7 +86,7 @@ class Rules:
 
     machine: Callable[[str, Claim, int], UnitMachine] = UnitMachine
     directory: Callable[[], Directory] = Directory
-    discards: Callable[[Session, Session], bool] = lambda other, mine: other < mine
+    discards: Callable[[int, int], bool] = lambda other, mine: other < mine
 
 
 class Attempt:
@@ -204,7 +204,7 @@ class History:
                 cut = Append(0)
             else:
                 end = min(RECORDS, start + 1 + self.choices.below(3))
-                cut = Append(end, "", tuple(self._stage(unit, action.session, range(start, end))))
+                cut = Append(end, "", tuple(self._stage(unit, action.base, range(start, end))))
                 yield "stage"
                 if self.chance(12):
                     raise Failed
@@ -212,14 +212,14 @@ class History:
             if not me.stopped and me.at[unit] != cut.next:
                 raise Failed
 
-    def _stage(self, unit: str, session: Session, rows: range) -> list[StagedFile]:
+    def _stage(self, unit: str, base: int, rows: range) -> list[StagedFile]:
         found = []
         middle = rows.start + self.choices.below(len(rows))
         for part in (range(rows.start, middle), range(middle, rows.stop)):
             if part:
                 self.files += 1
-                token = f"{unit}/{session}/{self.files}"
-                self.store.staged[token] = (unit, session, part)
+                token = f"{unit}/{base}/{self.files}"
+                self.store.staged[token] = (unit, base, part)
                 found.append(StagedFile(f"{unit}+{part.start}.{self.files}", token))
         return found
 
@@ -263,12 +263,12 @@ class History:
                 yield "withdraw"
                 log.pop(number, None)
                 answer.append(Done())
-            case Tidy(below, session):
+            case Tidy(below, base):
                 for number in [each for each in log if each < below]:
                     yield "remove"
                     log.pop(number, None)
                 for token, (of_unit, other, _) in list(store.staged.items()):
-                    if session is not None and of_unit == unit and self.rules.discards(other, session):
+                    if base is not None and of_unit == unit and self.rules.discards(other, base):
                         yield "discard"
                         store.staged.pop(token, None)
                 answer.append(Done())

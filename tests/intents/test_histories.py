@@ -67,7 +67,7 @@ class LeavesThePredecessorsCut(UnitMachine):
 class GoesOnAfterAFailure(PublishesWithoutALook):
     def on(self, event: object) -> Action:
         if isinstance(event, Recover) and self._begun and not isinstance(self._action, Read):
-            return self._be(Hold(self._session, self._entry()))
+            return self._be(Hold(self._base, self._entry()))
         return super().on(event)
 
 
@@ -77,7 +77,7 @@ class RecoversInTheSameSession(UnitMachine):
 
     def _published(self) -> Action:
         action = super()._published()
-        return replace(action, session=self._session) if isinstance(action, Tidy) else action
+        return replace(action, base=self._base) if isinstance(action, Tidy) else action
 
 
 class TakesATakenNumberForItsOwn(UnitMachine):
@@ -97,7 +97,7 @@ class DiscardsBeforeItsSession(PublishesWithoutALook):
     """It discards older sessions' files before its own intent is there, and before it finishes their cut."""
 
     def _finish(self) -> Action:
-        return super()._finish() if self._begun or self._is_tidy else Tidy(0, self._session)
+        return super()._finish() if self._begun or self._is_tidy else Tidy(0, self._number + 1)
 
     _is_tidy = False
 

@@ -18,7 +18,6 @@ from cooperator.connectors.intents.naming import visible_name
 from cooperator.connectors.intents.owner import DirectoryOwner, settle_owner
 from cooperator.connectors.intents.s3_store import S3Store
 from cooperator.connectors.intents.units import FileUnits
-from cooperator.connectors.intents.values import Session
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.options import OptionError
@@ -159,11 +158,15 @@ def test_an_upload_ends_once_and_uploads_of_older_attempts_are_ended(
         [output] = store.outputs(claim, "b")
         assert output == ("x.staged", 9)
         name = visible_name(
-            "part-00000-j-c000.csv.staged", OffsetRange(Partition(unique, 0), 7, 9), claim, "b", 0
+            "part-00000-j-c000.csv.staged",
+            OffsetRange(Partition(unique, 0), 7, 9),
+            claim,
+            f"{claim.epoch.generation}-b",
+            0,
         )
-        staged.append(store.stage(unit, Session(claim, 1), (claim, "b"), output.path, name))
+        staged.append(store.stage(unit, claim.epoch.generation, (claim, "b"), output.path, name))
     successor = S3Store(spark, root)
-    successor.discard({unit: Session(claims[1], 1)}, [claims[0]])
+    successor.discard({unit: 2}, [claims[0]])
     successor.publish(staged[0])
     assert csv_of(server, unique) == [], "the older attempt's upload was ended"
     for _ in range(2):

@@ -121,9 +121,9 @@ class FileBatches:
                 cut = ranges[index_of(output.path)]
                 sizes[cut] += output.size_bytes
                 of_unit = staged.setdefault(cut.partition, [])
-                name = visible_name(output.path, cut, claim, batch, len(of_unit))
-                session = self._units.session_of(cut.partition)
-                of_unit.append(store.stage(str(cut.partition), session, (claim, batch), output.path, name))
+                base = self._units.base_of(cut.partition)
+                name = visible_name(output.path, cut, claim, f"{base}-{batch}", len(of_unit))
+                of_unit.append(store.stage(str(cut.partition), base, (claim, batch), output.path, name))
         finally:
             store.drop_batch(claim, batch)
         for cut, size_bytes in sizes.items():

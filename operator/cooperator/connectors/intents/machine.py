@@ -18,8 +18,10 @@ reader looks again after it has read the newest intent.
 
 **Operations on offsets** are sessions of their own. They end with an intent of the least session.
 
-**Staged files of older sessions are discarded** after a session's own intent is accepted: what these
-sessions committed is visible by then, and they commit nothing more. Files of newer sessions are left alone.
+**Staged files of earlier sessions are discarded** after a session's own intent is accepted: cuts that these
+sessions committed are visible by then, and they commit nothing more. Sessions are earlier by the number of
+their first intent, their *base*, not by their attempts: after an operation on offsets an older attempt may
+own the unit, and a newer one that wakes must leave its files alone.
 """
 
 from dataclasses import dataclass
@@ -76,18 +78,21 @@ class Withdraw:
 class Tidy:
     """Remove intents below this number. Answer: ``Done``.
 
-    ``session`` is set where one begins: discard what older sessions have staged, too.
+    ``base`` is set where a session begins: discard what sessions with a smaller base have staged, too.
     """
 
     below: int
-    session: Session | None = None
+    base: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The unit is owned, and stands at this intent. Answer: ``Append``, or ``Recover``."""
+    """The unit is owned, and stands at this intent. Answer: ``Append``, or ``Recover``.
 
-    session: Session
+    ``base`` is the number of the session's first intent. Files are staged under it.
+    """
+
+    base: int
     last: Intent
 
 
@@ -167,6 +172,7 @@ class UnitMachine:
         self._action: Action | None = None
         self._number = 0
         self._last: Intent | None = None
+        self._base = 0
         self._begun = False
         """Whether the present session has an intent."""
         self._owned = False
@@ -202,7 +208,7 @@ class UnitMachine:
             case Withdraw(), Done():
                 return Read()
             case Tidy(), Done():
-                return Hold(self._session, self._entry())
+                return Hold(self._base, self._entry())
             case Hold(), Append(offset, topic_id, files, releases):
                 session = RELEASED if releases else self._session
                 intent = Intent(session, self._entry().next, offset, topic_id, files)
@@ -229,9 +235,14 @@ class UnitMachine:
             )
         if intent is not None and intent.session == self._session:
             # A request was repeated after its answer got lost, and was told that the number is taken.
-            self._begun = self._owned = True
+            self._accept(number)
         self._number, self._last = number, intent
         return self._finish()
+
+    def _accept(self, number: int) -> None:
+        if not self._begun:
+            self._base = number
+        self._begun = self._owned = True
 
     def _finish(self) -> Action:
         """Makes the newest cut visible before anything else."""
@@ -245,14 +256,14 @@ class UnitMachine:
             at, topic_id = (last.next, last.topic_id) if last is not None else (None, "")
             return Create(self._number + 1, Intent(self._session, at, at, topic_id))
         is_first = self._last is not None and self._last.start == self._last.next and not self._last.files
-        return Tidy(self._number - self._kept + 1, self._session if is_first else None)
+        return Tidy(self._number - self._kept + 1, self._base if is_first else None)
 
     def _looked(self, newest: int) -> Action:
         if newest > self._number:
             return Withdraw(self._number)
         if newest < self._number:
             return Stop(f"the log of unit {self._unit} was removed while this attempt ran")
-        self._begun = self._owned = True
+        self._accept(self._number)
         return self._finish()
 
     def _entry(self) -> Intent:

@@ -1,9 +1,9 @@
 """Names of visible files. Pure.
 
-``TOPIC+PARTITION+OFFSET.TERM-GENERATION-ATTEMPT-BATCH[-NUMBER].ENDING``, below directories ``COLUMN=VALUE``
-where rows are partitioned. ``OFFSET`` is the first that the batch read of the unit, with 20 digits. No
-topic's name has a plus sign. ``BATCH`` is chance, so that no name is used twice, also after offsets were
-altered.
+``TOPIC+PARTITION+OFFSET.TERM-GENERATION-ATTEMPT-BASE-BATCH[-NUMBER].ENDING``, below directories
+``COLUMN=VALUE`` where rows are partitioned. ``OFFSET`` is the first that the batch read of the unit, with 20
+digits. No topic's name has a plus sign. ``BASE`` is that of the session (see ``machine``). ``BATCH`` is
+chance, so that no name is used twice, also after offsets were altered.
 """
 
 import hashlib

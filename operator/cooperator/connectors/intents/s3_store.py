@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.intents.naming import unit_part
 from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, IntentLogs, WrittenFile
-from cooperator.connectors.intents.values import Intent, Session, StagedFile
+from cooperator.connectors.intents.values import Intent, StagedFile
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.places import StorePlace, remove_tree
@@ -21,7 +21,7 @@ from cooperator.connectors.places import StorePlace, remove_tree
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_VISIBLE: Final = re.compile(r"(.+\+\d+)\+\d{20}\.(\d+)-(\d+)-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
+_VISIBLE: Final = re.compile(r"(.+\+\d+)\+\d{20}\.\d+-\d+-\d+-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
 
 
 class S3Store(IntentLogs):
@@ -37,7 +37,7 @@ class S3Store(IntentLogs):
         self._below: StorePlace = root / HIDDEN
         conf = untyped._jsparkSession.sessionState().newHadoopConf()
         self._uploads: Any = untyped._jvm.dev.cooperator.spark.PendingUploads(self._root, conf)
-        self._mine: dict[str, list[tuple[Session, StagedFile]]] = {}
+        self._mine: dict[str, list[tuple[int, StagedFile]]] = {}
         """Uploads that this process has prepared in its present sessions, by unit."""
 
     def create(self, unit: str, number: int, intent: Intent) -> bool:
@@ -70,13 +70,11 @@ class S3Store(IntentLogs):
             if path.endswith(STAGED_ENDING)
         )
 
-    def stage(
-        self, unit: str, session: Session, batch: tuple[Claim, str], path: str, name: str
-    ) -> StagedFile:
+    def stage(self, unit: str, base: int, batch: tuple[Claim, str], path: str, name: str) -> StagedFile:
         with errors():
             token = str(self._uploads.prepare(f"{self._batch(*batch)}/{path}", f"{self._root}/{name}"))
         staged = StagedFile(name, token)
-        self._mine.setdefault(unit, []).append((session, staged))
+        self._mine.setdefault(unit, []).append((base, staged))
         return staged
 
     def publish(self, file: StagedFile) -> None:
@@ -87,33 +85,24 @@ class S3Store(IntentLogs):
         with errors():
             remove_tree(self._batch(claim, name))
 
-    def discard(self, sessions: Mapping[str, Session], replaced: Collection[Claim]) -> None:
-        """An upload belongs to an older attempt if the epoch and the attempt in its name are smaller."""
-        of_name = {unit_part(Partition.of_unit(unit)): session for unit, session in sessions.items()}
+    def discard(self, bases: Mapping[str, int], replaced: Collection[Claim]) -> None:
+        """The name of an upload's object has the base of its session."""
+        of_name = {unit_part(Partition.of_unit(unit)): base for unit, base in bases.items()}
         with errors():
             found = [(str(key), str(id)) for key, id in self._uploads.list(self._root)]
             for key, id in found:
                 match = _VISIBLE.match(key.rpartition("/")[2])
-                session = of_name.get(match[1]) if match else None
-                if match and session and _attempt_of(match) < _order(session.claim):
+                if match and int(match[2]) < of_name.get(match[1], 0):
                     self._uploads.abort(key, id)
-            for unit, session in sessions.items():
+            for unit, base in bases.items():
                 for older, file in self._mine.pop(unit, []):
-                    if older < session:
+                    if older < base:
                         self._uploads.abandon(file.token, f"{self._root}/{file.name}")
             for claim in replaced:
                 remove_tree(self._below / STAGING / str(claim))
 
     def _batch(self, claim: Claim, name: str) -> StorePlace:
         return self._below / STAGING / str(claim) / name
-
-
-def _attempt_of(match: re.Match[str]) -> tuple[int, ...]:
-    return tuple(int(match[group]) for group in (2, 3, 4))
-
-
-def _order(claim: Claim) -> tuple[int, ...]:
-    return (claim.epoch.term, claim.epoch.generation, claim.attempt)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from cooperator.connectors.intents.values import Intent, Session, StagedFile, file_of, number_of
+from cooperator.connectors.intents.values import Intent, StagedFile, file_of, number_of
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.places import Place, create, directories, names
 
@@ -53,9 +53,7 @@ class FileStore(Protocol):
     def outputs(self, claim: Claim, name: str) -> Sequence[WrittenFile]:
         """Returns the files of a batch's directory, sorted by path."""
 
-    def stage(
-        self, unit: str, session: Session, batch: tuple[Claim, str], path: str, name: str
-    ) -> StagedFile:
+    def stage(self, unit: str, base: int, batch: tuple[Claim, str], path: str, name: str) -> StagedFile:
         """Takes a file of a batch's directory over, durably, to become visible as ``name``."""
 
     def publish(self, file: StagedFile) -> None:
@@ -64,8 +62,8 @@ class FileStore(Protocol):
     def drop_batch(self, claim: Claim, name: str) -> None:
         """Removes a batch's directory. No intent refers to what is in it."""
 
-    def discard(self, sessions: Mapping[str, Session], replaced: Collection[Claim]) -> None:
-        """Removes the staged files of these units' older sessions, and the batches of replaced attempts."""
+    def discard(self, bases: Mapping[str, int], replaced: Collection[Claim]) -> None:
+        """Removes staged files of these units with smaller bases, and the batches of replaced attempts."""
 
 
 class IntentLogs:
@@ -136,11 +134,9 @@ class LocalStore(IntentLogs):
         files = sorted(path for path in directory.rglob(f"*{STAGED_ENDING}") if path.is_file())
         return [WrittenFile(str(path.relative_to(directory)), path.stat().st_size) for path in files]
 
-    def stage(
-        self, unit: str, session: Session, batch: tuple[Claim, str], path: str, name: str
-    ) -> StagedFile:
+    def stage(self, unit: str, base: int, batch: tuple[Claim, str], path: str, name: str) -> StagedFile:
         source = self._batch(*batch) / path
-        token = f"{_UNITS}/{unit}/{_STAGED}/{session}/{os.path.basename(name)}{STAGED_ENDING}"
+        token = f"{_UNITS}/{unit}/{_STAGED}/{base}/{os.path.basename(name)}{STAGED_ENDING}"
         target = self._below / token
         target.parent.mkdir(parents=True, exist_ok=True)
         _sync(source)
@@ -164,11 +160,11 @@ class LocalStore(IntentLogs):
     def drop_batch(self, claim: Claim, name: str) -> None:
         shutil.rmtree(self._batch(claim, name), ignore_errors=True)
 
-    def discard(self, sessions: Mapping[str, Session], replaced: Collection[Claim]) -> None:
-        for unit, session in sessions.items():
+    def discard(self, bases: Mapping[str, int], replaced: Collection[Claim]) -> None:
+        for unit, base in bases.items():
             staged = self._below / _UNITS / unit / _STAGED
             for name in directories(staged):
-                if _is_before(name, session):
+                if name.isdecimal() and int(name) < base:
                     shutil.rmtree(staged / name, ignore_errors=True)
             for name in names(self._below / _UNITS / unit / _LOG):
                 if name.startswith("."):
@@ -179,13 +175,6 @@ class LocalStore(IntentLogs):
 
     def _batch(self, claim: Claim, name: str) -> Path:
         return self._below / STAGING / str(claim) / name
-
-
-def _is_before(name: str, session: Session) -> bool:
-    try:
-        return Session.parse(name) < session
-    except ValueError:
-        return False
 
 
 def _sync(path: Path) -> None:

@@ -31,7 +31,7 @@ from cooperator.connectors.intents.machine import (
     Withdraw,
 )
 from cooperator.connectors.intents.stores import FileStore
-from cooperator.connectors.intents.values import Session, StagedFile
+from cooperator.connectors.intents.values import StagedFile
 from cooperator.connectors.microbatch.batches import FailureKind, OpenFailed, Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import Partition
@@ -95,9 +95,9 @@ class OwnedUnit:
                     store.publish(file)
             case Withdraw(number):
                 store.remove(unit, [number])
-            case Tidy(below, session):
+            case Tidy(below, base):
                 # Between sessions one intent is added at a time.
-                old = [each for each in store.numbers(unit) if each < below] if session else [below - 1]
+                old = [each for each in store.numbers(unit) if each < below] if base else [below - 1]
                 store.remove(unit, [each for each in old if each > 0])
         return Done()
 
@@ -141,8 +141,8 @@ class FileUnits:
     def record(self, partition: Partition, stand: Stand) -> PositionRecord:
         return PositionRecord(str(partition), json.dumps([stand.next, stand.topic_id]))
 
-    def session_of(self, partition: Partition) -> Session:
-        return self._held[partition].session
+    def base_of(self, partition: Partition) -> int:
+        return self._held[partition].base
 
     def store_of(self, partition: Partition) -> FileStore:
         return self._stores[partition]
@@ -195,7 +195,7 @@ class FileUnits:
         for store in {id(each): each for each in self._stores.values()}.values():
             mine = [each for each, of_unit in self._stores.items() if of_unit is store]
             replaced = {claim for each in mine for claim in self._units[each].replaced} - {self._claim}
-            store.discard({self._units[each].unit: self._held[each].session for each in mine}, replaced)
+            store.discard({self._units[each].unit: self._held[each].base for each in mine}, replaced)
 
 
 def _each(call: Callable[[Partition], None], partitions: Collection[Partition]) -> None:
