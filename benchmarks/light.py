@@ -76,6 +76,8 @@ class LightMember:
         metadata = Metadata("http://nowhere/", offset, allocation, report)
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in _PROTOCOLS]
 
+    def ready_to_join(self) -> None: ...
+
     def joined(self, joined: Joined) -> None:
         assignment = decode_assignment(joined.assignment)
         if assignment.agent is None:

@@ -9,6 +9,34 @@ A, A0, A1, A2 = (TaskId("a", task) for task in (INSTANCE, 0, 1, 2))
 URL = "http://leader/"
 
 
+class TestStopsBeforeJoins:
+    """The policy Eager."""
+
+    def test_a_join_waits_until_everything_has_stopped(self, member):
+        member.run(A0, A1)
+        assert member.tell(ev.JoinAhead()) == [do.StopTask(A0, 1), do.StopTask(A1, 2)]
+        assert member.stopped(A0) == []
+        said = member.stopped(A1)
+        assert said == [do.Rejoin("released a-0 and 1 more"), do.ReadyToJoin()]
+        assert member.report.owned == ()
+
+    def test_a_member_without_tasks_joins_at_once(self, member):
+        member.assignment()
+        assert member.tell(ev.JoinAhead()) == [do.ReadyToJoin()]
+
+    def test_what_the_round_assigns_starts(self, member):
+        member.run(A0)
+        member.tell(ev.JoinAhead())
+        member.stopped(A0)
+        assert [type(one) for one in member.assignment([A0, A1])] == [do.StartTask, do.StartTask]
+
+    def test_a_draining_member_leaves_instead(self, member):
+        member.run(A0)
+        member.tell(ev.DrainRequested())
+        assert member.tell(ev.JoinAhead()) == [do.StopTask(A0, 1)]
+        assert member.stopped(A0) == [do.Leave(), do.Exit(0)]
+
+
 class TestAssignments:
     def test_an_assigned_task_starts_with_its_configuration(self, member):
         said = member.assignment([A0])

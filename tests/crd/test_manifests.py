@@ -120,7 +120,7 @@ def test_all_problems_are_named_at_once() -> None:
         (worker(runtime="connect", capacity=2), r"capacity is for runtime: spark; .*: remove it"),
         (worker(groupPolicy="adopt"), r"spec\.groupPolicy is 'adopt', but must be 'Create' or 'Adopt'"),
         (worker(groupPolicy="adop"), r"must be 'Create' or 'Adopt'.*: did you mean 'Adopt'\?"),
-        (worker(policy="Eager"), r"spec\.policy is 'Eager', but must be 'Default' or 'Kip415'"),
+        (worker(policy="eager"), r"spec\.policy is 'eager', but must be 'Default', 'Kip415' or 'Eager'"),
         (worker(groupId="my group"), r"spec\.groupId is 'my group': use 1 to 200 letters"),
         (worker(bootstrapServers="kafka"), r"'kafka' is not host:port; write host1:port1"),
         (worker(checkpointLocation=""), r"spec\.checkpointLocation is '': write a directory such as"),
@@ -252,7 +252,7 @@ workers = st.fixed_dictionaries(
     {"replicas": st.integers(0, 1000), "leaseMs": st.integers(33_001, 10**7)},
     optional={
         "groupId": names,
-        "policy": st.sampled_from(["Default", "Kip415"]),
+        "policy": st.sampled_from(["Default", "Kip415", "Eager"]),
         "bootstrapServers": st.just("a:1,b:2"),
         "spark": st.fixed_dictionaries({}, optional={"conf": settings}),
         "resources": st.fixed_dictionaries(

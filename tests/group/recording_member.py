@@ -113,6 +113,9 @@ class RecordingMember:
         self.contacts.append(sent_at)
         self.reported_at.append(time.monotonic())
 
+    def ready_to_join(self) -> None:
+        """It runs nothing that would have to stop."""
+
     def coordinator_lost(self) -> None:
         self._record("coordinator_lost", None)
 

@@ -117,7 +117,9 @@ def test_every_round_fits_and_its_memory_is_that_of_what_is_sent(
     view, before, protocol = group
     event = ready(view.members, protocol)
     whole, whole_memory = plan(view, before)
-    empty_bytes = answers.empty_bytes(event, URL, view.policy.lease_ms)
+    empty_bytes = answers.empty_bytes(
+        event, URL, AgentAssignment(Epoch(0, event.generation), view.policy.lease_ms)
+    )
     record = record_of(view.members, event.idle_ids, event.metadata_bytes, empty_bytes)
     agent = AgentAssignment(Epoch(1, 6), view.policy.lease_ms, events)
     everything = answers.of_plan(event, whole, URL, agent, record, 10**9)
@@ -156,7 +158,9 @@ def test_new_tasks_are_the_first_to_be_left_out(group: tuple[View, Memory, Proto
     view, before, protocol = group
     event = ready(view.members, protocol)
     whole, memory = plan(view, before)
-    empty_bytes = answers.empty_bytes(event, URL, view.policy.lease_ms)
+    empty_bytes = answers.empty_bytes(
+        event, URL, AgentAssignment(Epoch(0, event.generation), view.policy.lease_ms)
+    )
     record = record_of(view.members, event.idle_ids, event.metadata_bytes, empty_bytes)
     fitted = fit(whole, memory, view, before, record, int(record.least_bytes * (1 + share)))
     ran = frozenset[TaskId]().union(*before.given.values(), *(h.tasks for h in before.holds.values()))

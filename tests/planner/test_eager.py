@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cooperator.model import Member, Memory, Policy, PolicyName, TaskId
 from cooperator.planner import plan
-from cooperator.planner.view import View
+from cooperator.planner.view import Facts, View
 
 MEMBERS = tuple(Member(f"{name}-id", name, f"{name}-id", is_agent=False) for name in ("w-1", "w-2"))
 VIEW = View(0, 2, MEMBERS, {"a": 2}, Policy(PolicyName.EAGER))
@@ -31,3 +31,40 @@ def test_as_the_group_turns_eager_each_is_given_what_it_has_not_stopped() -> Non
 def test_deleted_items_are_not_assigned_again() -> None:
     decided, _ = plan(replace(VIEW, turns_eager=True, tasks={"a": 1}), BEFORE)
     assert set(decided.assignments["w-1-id"].assigned) == ALL - {TaskId("a", 1)}
+
+
+AGENTS = tuple(Member(f"{name}-id", name, f"{name}-id") for name in ("w-1", "w-2"))
+RAN = replace(BEFORE, incarnations={"w-1": "w-1-id"})
+
+
+def test_members_that_have_stopped_are_dealt_everything_as_kafka_deals_it() -> None:
+    decided, _ = plan(replace(VIEW, members=AGENTS), RAN)
+    kafka, _ = plan(VIEW, BEFORE)
+    assert decided.assignments == kafka.assignments
+
+
+def test_what_a_member_still_reports_is_revoked_and_nothing_is_dealt() -> None:
+    running = AGENTS[0].having(tuple(sorted(ALL)), frozenset(), None)
+    decided, memory = plan(replace(VIEW, members=(running, AGENTS[1])), RAN)
+    assert set(decided.assignments["w-1-id"].revoked) == ALL
+    assert not any(each.assigned for each in decided.assignments.values())
+    later, _ = plan(replace(VIEW, members=AGENTS), memory)
+    assert {task for each in later.assignments.values() for task in each.assigned} == ALL
+
+
+def test_a_task_of_a_member_that_vanished_starts_after_the_end_of_its_lease() -> None:
+    alone = replace(VIEW, members=AGENTS[1:])
+    decided, memory = plan(alone, RAN)
+    assert decided.held.keys() == ALL
+    assert decided.is_empty
+    assert decided.rejoin_at_ms == VIEW.policy.fence_ms
+    early, _ = plan(replace(alone, now_ms=VIEW.policy.fence_ms - 1), memory)
+    assert early.is_empty
+    later, _ = plan(replace(alone, now_ms=VIEW.policy.fence_ms), memory)
+    assert set(later.assignments["w-2-id"].assigned) == ALL
+
+
+def test_a_proven_end_is_not_waited_for() -> None:
+    ended = Facts(ended=frozenset({("w-1", "w-1-id")}))
+    decided, _ = plan(replace(VIEW, members=AGENTS[1:], facts=ended), RAN)
+    assert set(decided.assignments["w-2-id"].assigned) == ALL

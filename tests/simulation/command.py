@@ -4,8 +4,10 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context
 
+from cooperator.model import PolicyName
 from tests.simulation import mutations, planted
 from tests.simulation.run import NOTHING, Cuts, Outcome, run
 from tests.simulation.shrink import shrink
@@ -22,11 +24,11 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.replay is not None:
         cuts = Cuts(frozenset(options.without), frozenset(options.drop), options.until)
-        lines = replay(options.replay, cuts, options.story)
+        lines = replay(options.replay, cuts, options.story, options.policy)
         for line in lines:
             say(line)
         return 1 if lines[-1].startswith("broken") else 0
-    return _seeds(range(options.start, options.start + options.seeds), options.jobs)
+    return _seeds(range(options.start, options.start + options.seeds), options.jobs, options.policy)
 
 
 def say(line: str) -> None:
@@ -34,9 +36,10 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def command_of(seed: int, cuts: Cuts = NOTHING) -> str:
+def command_of(seed: int, cuts: Cuts = NOTHING, policy: PolicyName = PolicyName.DEFAULT) -> str:
     """The command that replays exactly this history."""
     words = ["python -m tests.simulation --replay", str(seed)]
+    words += ["--policy", policy] if policy is not PolicyName.DEFAULT else []
     words += [word for kind in sorted(cuts.kinds) for word in ("--without", kind)]
     words += [word for index in sorted(cuts.faults) for word in ("--drop", str(index))]
     if cuts.until_ms is not None:
@@ -44,24 +47,27 @@ def command_of(seed: int, cuts: Cuts = NOTHING) -> str:
     return " ".join(words)
 
 
-def explain(seed: int) -> list[str]:
+def explain(seed: int, policy: PolicyName = PolicyName.DEFAULT) -> list[str]:
     """A failing seed, shrunk: what is broken, the story of its faults, and how to replay it."""
-    outcome = run(seed)
+    outcome = run(seed, policy=policy)
     if outcome.broken is None:
         return [f"seed {seed} breaks nothing"]
     cuts, shortest = shrink(outcome)
     lines = [f"seed {seed}: {outcome.broken}", f"shrunk to {len(shortest.faults)} faults:"]
     lines += [line_of(line) for line in story(shortest) if line.what.startswith(("FAULT", "(over", "BROKEN"))]
-    lines += [f"the whole history: {command_of(seed)}", f"the short one:     {command_of(seed, cuts)}"]
+    lines += [
+        f"the whole history: {command_of(seed, policy=policy)}",
+        f"the short one:     {command_of(seed, cuts, policy)}",
+    ]
     lines.append("add --story TASK or --story MEMBER to follow one of them")
     return lines
 
 
-def _seeds(seeds: range, jobs: int) -> int:
+def _seeds(seeds: range, jobs: int, policy: PolicyName) -> int:
     began = time.perf_counter()
     failed: list[int] = []
     rests: list[int] = []
-    for count, (seed, broken, rest_ms) in enumerate(_outcomes(seeds, jobs), 1):
+    for count, (seed, broken, rest_ms) in enumerate(_outcomes(seeds, jobs, policy), 1):
         if broken:
             failed.append(seed)
             say(f"seed {seed}: {broken}")
@@ -70,7 +76,7 @@ def _seeds(seeds: range, jobs: int) -> int:
         if count % SAY_EVERY == 0:
             say(f"up to seed {seed}: {len(failed)} failed")
     for seed in failed[:3]:
-        for line in explain(seed):
+        for line in explain(seed, policy):
             say(line)
     took_s = time.perf_counter() - began
     longest_s = max(rests, default=0) / 1000
@@ -110,17 +116,18 @@ def _sought(wanted: tuple[str, int]) -> tuple[str, bool]:
 Summary = tuple[int, str, int]
 
 
-def _summary(seed: int) -> Summary:
-    outcome: Outcome = run(seed)
+def _summary(policy: PolicyName, seed: int) -> Summary:
+    outcome: Outcome = run(seed, policy=policy)
     return seed, str(outcome.broken or ""), outcome.rest_after_ms
 
 
-def _outcomes(seeds: Iterable[int], jobs: int) -> Iterator[Summary]:
+def _outcomes(seeds: Iterable[int], jobs: int, policy: PolicyName) -> Iterator[Summary]:
+    summary = partial(_summary, policy)
     if jobs <= 1:
-        yield from map(_summary, seeds)
+        yield from map(summary, seeds)
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(_summary, seeds, chunksize=4)
+        yield from pool.imap(summary, seeds, chunksize=4)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,6 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many histories to run")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
+    parser.add_argument(
+        "--policy", type=PolicyName, default=PolicyName.DEFAULT, help="the Worker's: Default or Eager"
+    )
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one history and tell its story")
     parser.add_argument("--story", metavar="TASK", help="with --replay: of this task or member only")
     parser.add_argument("--without", action="append", default=[], metavar="KIND", help="no faults of a kind")

@@ -11,7 +11,7 @@ from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.state import Phase, Settings, State
 from cooperator.agent.story import StoryLine
 from cooperator.logs import LogsConfig
-from cooperator.model import Epoch, TaskId
+from cooperator.model import Epoch, PolicyName, TaskId
 from cooperator.runtime import RuntimeListener
 from tests.simulation.scheduler import Timer
 from tests.simulation.stepped import Queue, SteppedMembership
@@ -74,13 +74,14 @@ class MemberProcess(WorkerProcess):
 
     def may_stop(self, copy: Copy) -> bool:
         """It may stop if an assignment revoked the task, its configuration has changed, the lease has ended
-        (measured by the real answers), or the time to depart is over."""
+        (measured by the real answers), the time to depart is over, or (Eager) it is about to join."""
         now_ms, by_ms = self.simulation.now_ms, self.state.depart_by_ms
         return (
             copy.task in self.revoked
             or now_ms >= self.proof_ms + self.state.lease_ms
             or self.configured(copy.task) != copy.config
             or (by_ms is not None and now_ms >= by_ms)
+            or (self.simulation.policy.name is PolicyName.EAGER and self.state.join_ahead)
         )
 
     def runs_on_joint_word(self, now_ms: int) -> bool:

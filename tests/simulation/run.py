@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from cooperator.leader.group_record import OVERHEAD_BYTES
+from cooperator.model import PolicyName
 from cooperator.wire import RestartRecord, encode_config
 from tests.simulation import fleets
 from tests.simulation.cleaner import Cleaner
@@ -23,6 +24,8 @@ SAFETY_MS = 45_000
 REST_WITHIN_MS = 90_000
 ROLLED_WITHIN_MS = 25_000
 """A roll replaces one member after the other; each may hang in its stop, is killed, and warms up."""
+EAGER_TIMES = 2
+"""Under Eager each member that comes or goes stops all others, and the end of each lease is waited for."""
 AFTERMATH_MS = 11_000
 """The longest time-out of any request: a fault's last consequences appear until then."""
 QUIET_MS = 15_000
@@ -62,6 +65,7 @@ class Outcome:
     broken: Broken | None = None
     faults: list[Scheduled] = field(default_factory=list)
     rest_after_ms: int = 0
+    policy: PolicyName = PolicyName.DEFAULT
 
 
 def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
@@ -116,9 +120,20 @@ def _moments(random: Random, count: int) -> list[int]:
     return sorted(moments)
 
 
-def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = PROMISES) -> Outcome:
-    """Play the history of ``seed``, up to the promise that it breaks, or to rest."""
+def run(
+    seed: int,
+    cuts: Cuts = NOTHING,
+    promises: Collection[type[Promise]] = PROMISES,
+    policy: PolicyName = PolicyName.DEFAULT,
+) -> Outcome:
+    """Play the history of ``seed``, up to the promise that it breaks, or to rest.
+
+    ``policy``: under another one than Default the seed's world has members of ours only.
+    """
     shape, faults, chance = history(seed)
+    if policy is not PolicyName.DEFAULT:
+        # Nothing is held for a member that is away: Eager has no delay.
+        shape = replace(shape, policy=policy, fleet=fleets.Agents, hold_ms=0)
     happening = [
         fault
         for fault in faults
@@ -128,7 +143,7 @@ def run(seed: int, cuts: Cuts = NOTHING, promises: Collection[type[Promise]] = P
     ]
     simulation = Simulation(shape, Random(chance), Times(hold_ms=shape.hold_ms))
     Cleaner(simulation, Random(chance + 1))
-    outcome = Outcome(seed, simulation, faults=happening)
+    outcome = Outcome(seed, simulation, faults=happening, policy=policy)
     with simulated(simulation):
         try:
             _live(simulation, happening, [promise(simulation) for promise in promises], outcome, cuts)
@@ -156,6 +171,8 @@ def _live(
     rest = Rest(simulation)
     _pass(simulation, simulation.now_ms + AFTERMATH_MS, promises)
     within_ms = max(REST_WITHIN_MS, 15_000 + ROLLED_WITHIN_MS * simulation.spec.replicas)
+    if outcome.policy is PolicyName.EAGER:
+        within_ms *= EAGER_TIMES
     while rest.lacks():
         if simulation.now_ms > healed_ms + within_ms:
             raise Broken("Rest", f"not within {within_ms} ms after the last fault: {rest.lacks()}")

@@ -12,7 +12,7 @@ from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.logs import Topics as TopicNames
-from cooperator.model import Fencing, Member, Memory, Policy
+from cooperator.model import Fencing, Member, Memory, Policy, PolicyName
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from cooperator.pool import PoolPolicy
@@ -80,6 +80,7 @@ class Shape:
     """The start of a world. ``operators`` is the number of Deployments' pods. ``warm_up_ms`` is the longest
     time that a member's runtime takes before it can run anything; 0 means that it can at once.
     ``record_bytes`` is the broker's limit of the group's record while faults happen; 0 means Kafka's default.
+    ``policy`` is the Worker's.
     """
 
     replicas: int
@@ -92,6 +93,7 @@ class Shape:
     fleet: type[Fleet] = Agents
     warm_up_ms: int = 0
     record_bytes: int = 0
+    policy: PolicyName = PolicyName.DEFAULT
 
 
 class Simulation:
@@ -107,6 +109,7 @@ class Simulation:
         self.topic_names = TopicNames.of(GROUP)
         self.group_policy = GroupPolicy.ADOPT if shape.fleet.has_stock else GroupPolicy.CREATE
         self.policy = Policy(
+            name=shape.policy,
             scheduled_rebalance_max_delay_ms=times.hold_ms,
             lease_ms=times.lease_ms,
             lease_margin_ms=times.lease_margin_ms,

@@ -215,6 +215,9 @@ class StockProcess(WorkerProcess):
         )
         return planned
 
+    def ready_to_join(self) -> None:
+        """The process itself delays its joins (``stepped``)."""
+
     def coordinator_lost(self) -> None:
         heard_ms = self.heard_ms
 

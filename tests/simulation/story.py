@@ -8,6 +8,7 @@ assigned and revoked tasks (``plan``).
 import re
 
 from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order
+from cooperator.model import PolicyName
 from tests.simulation.run import Cuts, Outcome, run
 from tests.simulation.scheduler import START_MS
 from tests.simulation.simulation import Planned
@@ -83,9 +84,9 @@ def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
     return lines
 
 
-def replay(seed: int, cuts: Cuts, subject: str | None) -> list[str]:
+def replay(seed: int, cuts: Cuts, subject: str | None, policy: PolicyName = PolicyName.DEFAULT) -> list[str]:
     """The story of one seed, as lines."""
-    outcome = run(seed, cuts)
+    outcome = run(seed, cuts, policy=policy)
     lines = [f"seed {seed}: {outcome.simulation.shape}"]
     lines += [line_of(line) for line in story(outcome, subject)]
     well = f"at rest {outcome.rest_after_ms} ms after the last fault"

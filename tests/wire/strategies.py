@@ -51,7 +51,7 @@ ITEMS = st.lists(TASK_IDS, max_size=20, unique=True).map(tuple)
 EPOCHS = st.builds(Epoch, INT64, st.integers(-1, INT32_MAX))
 CONFIGS = st.dictionaries(TEXT, TEXT, max_size=4)
 
-SHARES = st.builds(AgentAssignment, EPOCHS, TIME_MS, TEXT)
+SHARES = st.builds(AgentAssignment, EPOCHS, TIME_MS, TEXT, st.booleans())
 ASSIGNMENTS = st.builds(
     ExtendedAssignment,
     error=st.integers(-1, 2),

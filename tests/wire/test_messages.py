@@ -136,7 +136,7 @@ def test_a_trailer_of_ours_that_is_cut_short_is_an_error() -> None:
         ExtendedAssignment(0, "m", "u", 1, agent=AgentAssignment(Epoch(3, 7), 40_000)), Protocol.SESSIONED
     )
 
-    with pytest.raises(DecodeError, match="trailer: needs 22 bytes, but 21 are left"):
+    with pytest.raises(DecodeError, match="trailer: needs 23 bytes, but 22 are left"):
         decode_assignment(encoded[:-1])
 
 

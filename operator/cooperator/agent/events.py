@@ -59,6 +59,11 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinAhead:
+    """The next JoinGroup waits until nothing is owned here any more; answered by ``ReadyToJoin``."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigChanged:
     """The config log has been read further."""
 
@@ -178,6 +183,7 @@ Event = (
     | Contact
     | LeaderConfirmed
     | Dropped
+    | JoinAhead
     | ConfigChanged
     | RestartRequested
     | Started

@@ -43,6 +43,11 @@ class Rejoin:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadyToJoin:
+    """Nothing is owned any more, so the JoinGroup that has waited for it may be sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class PutStatus:
     """Write the status. The shell fills in the wall-clock times of the status and of its next attempt."""
 
@@ -108,6 +113,7 @@ Instruction = (
     | Pause
     | Resume
     | Rejoin
+    | ReadyToJoin
     | PutStatus
     | PostTaskConfigs
     | AskLeader

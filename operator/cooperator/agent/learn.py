@@ -11,6 +11,7 @@ from cooperator.agent.events import (
     Dropped,
     Event,
     Failed,
+    JoinAhead,
     LeaderConfirmed,
     Paused,
     PostAnswered,
@@ -62,6 +63,8 @@ class Learner:
                 self._confirmed(event)
             case Dropped(reason):
                 self._tell(None, f"no longer a member: {reason}")
+            case JoinAhead():
+                self._join_ahead()
             case ConfigChanged():
                 self._config(event)
             case RestartRequested():
@@ -158,6 +161,14 @@ class Learner:
             self._prove_lease(event.sent_at_ms)
         else:
             self._tell(None, f"ignoring a confirmation for {event.epoch}")
+
+    def _join_ahead(self) -> None:
+        """Under the policy Eager everything is released before a join."""
+        state = self._state
+        self._tell(None, "stops everything before it joins")
+        state.join_ahead = True
+        for key, task in state.tasks.items():
+            state.tasks[key] = replace(task, keep=False)
 
     def _depart(self, by_ms: int) -> None:
         state = self._state

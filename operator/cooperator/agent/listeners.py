@@ -14,6 +14,7 @@ from cooperator.group import DescribedMember, Joined, Round
 from cooperator.log_lines import within
 from cooperator.model import Epoch, TaskId
 from cooperator.wire import (
+    NO_ERROR,
     AgentAssignment,
     AgentReport,
     DecodeError,
@@ -58,6 +59,8 @@ class AgentGroupListener:
         self._put = put
         self._prove = prove
         self._leading = False
+        self._stops_before_join = False
+        self._released: Future[None] | None = None
         self._leader_url = ""
         self._contact_at = float("-inf")
         self._events: dict[Epoch, str] = {}
@@ -74,6 +77,19 @@ class AgentGroupListener:
         metadata = self._metadata(self._supervisor.join())
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in PROTOCOLS]
 
+    def ready_to_join(self) -> "Future[None] | None":
+        if not self._stops_before_join:
+            return None
+        released: Future[None] = Future()
+        self._released = released
+        self._put(lambda supervisor: ev.JoinAhead())
+        return released
+
+    def released(self) -> None:
+        """Nothing is owned any more: the JoinGroup that waits may be sent. Any thread."""
+        if self._released is not None and not self._released.done():
+            self._released.set_result(None)
+
     def joined(self, joined: Joined) -> None:
         join, report = self._supervisor.answered()
         try:
@@ -83,6 +99,9 @@ class AgentGroupListener:
             assignment = ExtendedAssignment(_UNREADABLE, "", self._leader_url, -1)
         if assignment.agent is not None and assignment.agent.events:
             self._note(assignment.agent, assignment)
+        if assignment.error == NO_ERROR:
+            agent = assignment.agent
+            self._stops_before_join = agent is not None and agent.stops_before_join
         leads = assignment.leader == joined.member_id
         self._leader_url = assignment.leader_url
         if self._leading and self.lead is not None:

@@ -237,6 +237,8 @@ class Agent:
             case do.Rejoin(reason):
                 log.info("rejoining: %s", reason)
                 self._group.rejoin(reason)
+            case do.ReadyToJoin():
+                self._listener.released()
             case do.PostTaskConfigs():
                 self._calls.post(instruction)
             case do.AskLeader():

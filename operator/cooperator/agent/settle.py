@@ -13,6 +13,7 @@ from cooperator.agent.instructions import (
     KillGroup,
     Leave,
     PostTaskConfigs,
+    ReadyToJoin,
     Rejoin,
     SetTimer,
     StartTask,
@@ -29,6 +30,9 @@ from cooperator.model.throttle import Throttle
 def settle(state: State, settings: Settings) -> list[Instruction]:
     """Bring ``state`` to rest at its ``now_ms``; returns the instructions this takes."""
     out: list[Instruction] = []
+    if state.join_ahead and state.draining and not state.departing:
+        # The round would only be repeated after it has left, and stop the others once more.
+        state.depart_by_ms = state.now_ms
     if not state.lease_alive or state.departing:
         _let_everything_go(state)
     if state.warm_by_ms is not None and state.now_ms >= state.warm_by_ms:
@@ -40,6 +44,10 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
     out += _acknowledgement(state, settings)
     out += _question(state, settings)
     out += _watch(state, settings)
+    if state.join_ahead and not state.tasks and not state.draining:
+        # After the request to rejoin, which is then served by the join that has waited.
+        state.join_ahead = False
+        out.append(ReadyToJoin())
     out += _departure(state)
     timer_ms = None if state.exiting is not None else _next_ms(state, settings)
     if timer_ms != state.timer_ms:

@@ -155,6 +155,7 @@ class State:
     * ``lease_basis_ms``: when the newest request was sent whose answer proves that the tasks are still ours.
     * ``asked_ms``: since when an acknowledgement is on its way.
     * ``rejoin_ms``: when the next acknowledgement will be requested.
+    * ``join_ahead``: a JoinGroup waits until nothing is owned.
     * ``warm_by_ms``: when a runtime that is starting counts as stalled.
     * ``exiting``: the exit code, once Exit or KillGroup was issued.
     """
@@ -172,6 +173,7 @@ class State:
     nonce: int = 0
     asked_ms: int | None = None
     rejoin_ms: int | None = None
+    join_ahead: bool = False
     member_id: str = ""
     lease_ms: int = 0
     lease_basis_ms: int | None = None

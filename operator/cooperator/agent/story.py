@@ -11,6 +11,7 @@ from cooperator.agent.instructions import (
     Pause,
     PostTaskConfigs,
     PutStatus,
+    ReadyToJoin,
     Rejoin,
     Resume,
     SetTimer,
@@ -54,5 +55,7 @@ def description_of(instruction: Instruction) -> tuple[TaskId | None, str] | None
             return None, f"exit with {code}"
         case KillGroup(reason):
             return None, f"kill the process group: {reason}"
+        case ReadyToJoin():
+            return None, "join with nothing"
         case PutStatus() | SetTimer() | Watch():
             return None

@@ -14,8 +14,11 @@ class GroupPolicy(StrEnum):
 
 
 class SchedulingPolicy(StrEnum):
+    """Eager is for benchmarks only."""
+
     DEFAULT = "Default"
     KIP415 = "Kip415"
+    EAGER = "Eager"
 
 
 class Spread(StrEnum):

@@ -125,7 +125,10 @@ class WorkerSpec(Model):
     )
     policy: Annotated[SchedulingPolicy, Lenient] = Field(
         default=SchedulingPolicy.DEFAULT,
-        description="Kip415 plans as Kafka's own leader does, for comparison",
+        description=(
+            "Kip415 plans as Kafka's own leader does, for comparison; Eager, for benchmarks only, stops all "
+            "tasks in every rebalance, as Kafka Connect did before KIP-415"
+        ),
     )
     scheduled_rebalance_max_delay_ms: int = Field(
         default=300_000,
@@ -369,13 +372,18 @@ class WorkerSpec(Model):
                 f"spread: Strict requires the assignor Sticky or Spread, not {self.assignor}: remove one of "
                 "the two"
             )
-        if self.policy is SchedulingPolicy.KIP415 and (self.assignor, self.spread) != (
+        if self.policy is not SchedulingPolicy.DEFAULT and (self.assignor, self.spread) != (
             "Sticky",
             Spread.BEST_EFFORT,
         ):
             raise ValueError(
-                "policy: Kip415 plans as Kafka's own leader does and ignores assignor and spread: remove "
-                "these, or the policy"
+                f"policy: {self.policy} plans as Kafka's own leader does and ignores assignor and spread: "
+                "remove these, or the policy"
+            )
+        if self.policy is SchedulingPolicy.EAGER and self.runtime is Runtime.CONNECT:
+            raise ValueError(
+                "policy: Eager requires members that stop their tasks before they join, and stock workers "
+                "do so only by their own connect.protocol: use Default or Kip415"
             )
         return self
 

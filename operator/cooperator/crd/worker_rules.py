@@ -38,9 +38,15 @@ SPEC_RULES: Final = all_hold(
         ".spread",
     ),
     Rule(
-        "self.policy != 'Kip415' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
-        "policy: Kip415 plans as Kafka's own leader does and ignores assignor and spread: remove "
+        "self.policy == 'Default' || (self.assignor == 'Sticky' && self.spread == 'BestEffort')",
+        "policy: Kip415 and Eager plan as Kafka's own leader does and ignore assignor and spread: remove "
         "these, or the policy",
+        ".policy",
+    ),
+    Rule(
+        "self.policy != 'Eager' || self.runtime != 'connect'",
+        "policy: Eager requires members that stop their tasks before they join, and stock workers "
+        "do so only by their own connect.protocol: use Default or Kip415",
         ".policy",
     ),
     Rule(

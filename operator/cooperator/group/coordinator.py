@@ -37,7 +37,7 @@ from cooperator.group.library import (
     wake,
 )
 from cooperator.group.listener import Joined, Round
-from cooperator.group.planning import await_plan
+from cooperator.group.planning import await_done, await_plan
 from cooperator.group.takeover import PROTOCOL_TYPE, Answer
 from cooperator.wire import Role
 
@@ -209,6 +209,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
     async def join(self) -> JoinAnswer:
         if self._ending:
             raise errors.Cancelled()
+        await self._prepared()
         if self.coordinator_unknown():
             raise errors.CoordinatorNotAvailableError()
         self.state = MemberState.REBALANCING
@@ -234,6 +235,19 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._process_join_group_response(response, sent_at)
         await self._after_waiting(sent_at)
         return read_answer(response, takes_a_place=anonymous and self.group_instance_id is not None)
+
+    async def _prepared(self) -> None:
+        """Wait until the listener is ready to join; a heartbeat that fails says nothing against joining."""
+        ready = self._listener.ready_to_join()
+        if ready is None:
+            return
+        self._wait_for("its own tasks to stop")
+        await await_done(self._loop, ready, self._group.heartbeat_interval_ms, self._beat_anyway)
+
+    async def _beat_anyway(self) -> None:
+        if self.member_id != UNKNOWN_MEMBER_ID and not self.coordinator_unknown():
+            with suppress(errors.KafkaError):
+                await self._beat()
 
     def abandon_join(self) -> None:
         if self.coordinator_id is not None:

@@ -32,6 +32,9 @@ class GuardedListener:
     def protocols(self) -> list[tuple[str, bytes]]:
         return [(name, bytes(metadata)) for name, metadata in self._ask(self._listener.protocols)]
 
+    def ready_to_join(self) -> "Future[None] | None":
+        return self._ask(self._listener.ready_to_join)
+
     def plan(self, round_: Round) -> "Future[Mapping[str, bytes]]":
         return self._ask(self._listener.plan, round_)
 

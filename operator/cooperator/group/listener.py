@@ -93,6 +93,14 @@ class Listener(Protocol):
         """
         ...
 
+    def ready_to_join(self) -> "Future[None] | None":
+        """What the next JoinGroup has to wait for; None: nothing. Called before every JoinGroup.
+
+        Any thread may resolve the future; heartbeats go on until then, and its result is not used. The broker
+        removes a member that does not join within the rebalance time-out.
+        """
+        ...
+
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
         """The assignments of a round that this member leads, by member id.
 

@@ -23,9 +23,8 @@ _NAMED: Final = 10
 """Number of connectors that a message names."""
 
 
-def empty_bytes(event: ev.RoundReady, url: str, lease_ms: int) -> int:
-    """The size of an assignment that changes nothing, without the ids of causes."""
-    agent = AgentAssignment(Epoch(0, event.generation), lease_ms)
+def empty_bytes(event: ev.RoundReady, url: str, agent: AgentAssignment) -> int:
+    """The size of an assignment that changes nothing."""
     return len(encode_assignment(_empty(event, url, 0, agent), Protocol(event.protocol)))
 
 

@@ -1,5 +1,6 @@
 """Everything that should be done now, level-triggered: what a leader does after each event. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cooperator.leader import absences
@@ -16,7 +17,7 @@ from cooperator.leader.stock.members import hung, hung_next_ms
 from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.leader.writes import Writes
-from cooperator.model import PolicyName
+from cooperator.model import PolicyName, TaskId
 
 
 class BetweenRounds:
@@ -114,6 +115,8 @@ class BetweenRounds:
             return ""
         if absences.any_stock(state.members) and committed_since(state.planned, state.config):
             return NEW_TASKS
+        if self._planning.policy.name is PolicyName.EAGER and any(m.is_agent for m in state.members):
+            return self._stops_for(now_ms)
         due = state.plan is not None and state.plan.rejoin_at_ms is not None
         if self._planning.policy.name is not PolicyName.DEFAULT:
             # Kafka's rules count rounds, so a question "what if" would differ from the round itself.
@@ -130,6 +133,22 @@ class BetweenRounds:
         if state.plan is not None and what_if.rejoin_at_ms != state.plan.rejoin_at_ms:
             state.plan = replace(state.plan, rejoin_at_ms=what_if.rejoin_at_ms, held=what_if.held)
         return ""
+
+    def _stops_for(self, now_ms: int) -> str:
+        """Under Eager every round stops everything: one is held only if other tasks would run after it, or
+        in other numbers."""
+        state = self._state
+        fitted = self._planning.decide_stopped(self._planning.view(now_ms, "what if"), state.memory)
+        self._planning.note_refused(fitted)
+        if state.plan is not None:
+            state.plan = replace(state.plan, rejoin_at_ms=fitted.plan.rejoin_at_ms, held=fitted.plan.held)
+        runs = {m.member_id: frozenset(m.owned) - m.stopping for m in state.members}
+        would_run = {i: frozenset(each.assigned) for i, each in fitted.plan.assignments.items()}
+        other = frozenset[TaskId]().union(*runs.values()) ^ frozenset[TaskId]().union(*would_run.values())
+        if other.difference(fitted.refused):
+            return "other tasks may run"
+        is_whole = not fitted.refused and not fitted.postponed
+        return "other loads" if is_whole and _loads(runs) != _loads(would_run) else ""
 
     def _limit_due_ms(self) -> int:
         """When (ms) to read the broker's limit of a group's record."""
@@ -168,3 +187,9 @@ class BetweenRounds:
             times = [*times, request_ms]
         # An overdue request that changed nothing is checked again later; doing so at once would loop forever.
         return ev.WakeAt(min(at if at > now_ms else now_ms + REPEAT_MS for at in times))
+
+
+def _loads(tasks: Mapping[str, frozenset[TaskId]]) -> dict[str, tuple[int, int]]:
+    """The number of tasks and of instances of each member that has any."""
+    instances = {i: sum(item.is_instance for item in items) for i, items in tasks.items()}
+    return {i: (len(items), instances[i]) for i, items in tasks.items() if items}

@@ -34,6 +34,11 @@ class Planning:
         plan, after = decide(view, memory, self._workspace)
         return fit(plan, after, view, memory, self._state.record, self._state.max_group_bytes)
 
+    def decide_stopped(self, view: View, memory: Memory) -> Fitted:
+        """As ``decide``, of a round that every member joins without tasks (policy Eager)."""
+        stopped = tuple(member.having((), frozenset(), member.applied) for member in view.members)
+        return self.decide(replace(view, members=stopped), memory)
+
     def note_refused(self, fitted: Fitted) -> None:
         """Note the tasks of a plan for which the group's record has no room."""
         state = self._state

@@ -116,7 +116,12 @@ class Rounds:
         cause = requested or "members changed"
         pending = state.causes.pending(now_ms)
         view = replace(self._planning.view(now_ms, pending or cause), turns_eager=turns)
-        empty_bytes = answers.empty_bytes(event, self._settings.url, state.policy.lease_ms)
+        agent = AgentAssignment(
+            Epoch(0, event.generation),
+            state.policy.lease_ms,
+            stops_before_join=state.policy.name is PolicyName.EAGER,
+        )
+        empty_bytes = answers.empty_bytes(event, self._settings.url, agent)
         state.record = record_of(event.members, event.idle_ids, event.metadata_bytes, empty_bytes)
         fitted = self._planning.decide(view, state.memory)
         plan, memory = fitted.plan, fitted.memory
@@ -131,7 +136,7 @@ class Rounds:
         )
         memory = with_managed(memory, state.memory, state.desired, state.config)
         epoch = Epoch(memory.term, event.generation)
-        assignment = AgentAssignment(epoch, state.policy.lease_ms, events)
+        assignment = agent._replace(epoch=epoch, events=events)
         limit_bytes = state.max_group_bytes
         answer = answers.of_plan(event, plan, self._settings.url, assignment, state.record, limit_bytes)
         self._planning.note_refused(fitted)

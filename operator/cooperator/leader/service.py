@@ -373,6 +373,9 @@ class LeaderService:
         self._contact_at = sent_at
         self.conditions.put("KafkaReachable", True, "Connected")
 
+    def ready_to_join(self) -> None:
+        """Nothing to wait for: a leader runs no tasks."""
+
     def coordinator_lost(self) -> None:
         where = f"looking for the group's coordinator at {self.settings.bootstrap_servers}"
         self.conditions.put("KafkaReachable", False, "CoordinatorLost", where)

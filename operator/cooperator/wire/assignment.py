@@ -26,11 +26,13 @@ class AgentAssignment(NamedTuple):
     * ``epoch``: when the assignment was decided.
     * ``lease_ms``: the member may run its tasks this long after it sent the last request that was answered.
     * ``events``: ids of the causes, for log lines; empty when they are not known.
+    * ``stops_before_join``: the member stops all its tasks before it joins the next round (policy Eager).
     """
 
     epoch: Epoch
     lease_ms: int
     events: str = ""
+    stops_before_join: bool = False
 
 
 class ExtendedAssignment(NamedTuple):
@@ -136,6 +138,7 @@ def _write_agent_assignment(assignment: AgentAssignment) -> bytes:
         + primitives.int32(assignment.epoch.generation, "agent.epoch.generation")
         + primitives.int64(assignment.lease_ms, "agent.lease_ms")
         + primitives.string(assignment.events, "agent.events")
+        + primitives.boolean(assignment.stops_before_join)
     )
     return write_trailer(_MAGIC, _TRAILER_VERSION, payload)
 
@@ -146,6 +149,7 @@ def _read_agent_assignment(reader: ByteReader) -> AgentAssignment | None:
         return None
     epoch = Epoch(payload.int64("agent.epoch.term"), payload.int32("agent.epoch.generation"))
     lease_ms = payload.int64("agent.lease_ms")
-    # Leaders of the first release do not send it.
+    # Leaders of earlier releases do not send these.
     events = payload.string("agent.events") if payload.remaining else ""
-    return AgentAssignment(epoch, lease_ms, events)
+    stops_before_join = bool(payload.remaining) and payload.boolean("agent.stops_before_join")
+    return AgentAssignment(epoch, lease_ms, events, stops_before_join)

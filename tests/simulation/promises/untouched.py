@@ -6,7 +6,7 @@ member's time to depart is over. And an assignment revokes a task only for a rea
 round in which it was planned.
 """
 
-from cooperator.model import TaskId
+from cooperator.model import PolicyName, TaskId
 from cooperator.planner.plan import Why
 from tests.simulation.promises.base import Promise
 from tests.simulation.simulation import Planned
@@ -48,7 +48,7 @@ class UntouchedTasksRunOn(Promise):
                     # Workers that share a client id are not earlier incarnations of each other.
                     Why.SUPERSEDED: identities.count(member.identity) > 1 and not shared,
                     # LeastMoves checks how many, and whose.
-                    Why.BALANCE: not plan.held,
+                    Why.BALANCE: view.policy.name is PolicyName.EAGER or not plan.held,
                 }
                 if not right.get(why, False):
                     raise self.broken(f"{task} is taken from {member.identity} as {why}, and that is not so")
