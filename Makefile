@@ -1,6 +1,6 @@
 PYTHON ?= python3
 
-.PHONY: demo tests e2e
+.PHONY: demo tests e2e article
 demo:
 	$(PYTHON) run.py demo
 
@@ -12,3 +12,7 @@ e2e:
 	@if command -v kind >/dev/null && docker info >/dev/null 2>&1; \
 	then echo "==> nodes: kind"; COOPERATOR_NODES=kind $(PYTHON) run.py tests e2e -s; \
 	else echo "==> nodes: this machine's own"; $(PYTHON) run.py tests e2e -s; fi
+
+# The results of the article on incremental rebalancing, on stock Kafka Connect and on this project (benchmarks/article.py).
+article:
+	.venv/bin/python -m benchmarks.article all

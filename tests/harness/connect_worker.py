@@ -22,7 +22,7 @@ MAX_DELAY_MS: Final = 8_000
 BUNDLES: Final = {"4": "kafka", "3.9": "connect-3.9"}
 """Lines of Connect, with the jar bundle of each."""
 
-_FLAGS: Final = ("-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LOG4J_1: Final = """log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
@@ -55,6 +55,7 @@ class ConnectWorker:
     ``identity`` is its ``client.id``; empty means Connect's own (``connect-HOST:PORT``). ``line`` is
     Connect's, 4 or 3.9. ``protocol`` is ``connect.protocol``. ``settings`` override everything.
     ``incarnation`` is that of the present process, as its connectors' journal names it.
+    ``heap_mb`` is the heap's limit.
     """
 
     bootstrap_servers: str
@@ -66,6 +67,7 @@ class ConnectWorker:
     line: str = "4"
     protocol: str = "sessioned"
     settings: Mapping[str, object] = field(default_factory=dict)
+    heap_mb: int = 192
     incarnation: str = ""
 
     @property
@@ -101,7 +103,7 @@ class ConnectWorker:
         with self.log.open("ab") as log:
             self.child = subprocess.Popen(
                 [
-                    *(str(find_java()), *_FLAGS, *java_options, *self._logging()),
+                    *(str(find_java()), f"-Xmx{self.heap_mb}m", *_FLAGS, *java_options, *self._logging()),
                     f"-Dcooperator.identity={self.name}",
                     f"-Dcooperator.incarnation={self.incarnation}",
                     f"-Dcooperator.hangs={self.hangs}",

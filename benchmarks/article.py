@@ -1,0 +1,309 @@
+"""The results of the article on incremental cooperative rebalancing, measured on stock Connect and on ours.
+
+    python -m benchmarks.article figures      figures 4 to 6: connectors are created and deleted one by one
+    python -m benchmarks.article use-cases    a worker away, a rolling restart, scaling, the leader killed
+    python -m benchmarks.article all          both, and the page
+    python -m benchmarks.article document     the page and its pictures, from the figures of the last run
+
+Contenders take turns on one broker, each in fresh processes, in an order that the seed decides. What runs
+where is read from the journal that the tasks write, and rebalances from the broker's log; no status counts.
+``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine.
+
+Needs the project's test extra.
+"""
+
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Final
+
+import typer
+
+from benchmarks.clusters import events, page
+from benchmarks.clusters.contenders import CONTENDERS, Cluster, Load
+from benchmarks.clusters.timeline import Cost, Line, costs, doubled, gaps, rounds
+from benchmarks.pipelines.job import ROOT
+from benchmarks.pipelines.surroundings import machine, versions
+from cooperator.local.broker import EmbeddedBroker
+from tests.harness.connect_worker import write_worker_classes
+
+RESULTS: Final = ROOT / "build" / "article"
+PAGE: Final = ROOT / "docs" / "evidence" / "article.md"
+_POINTS: Final = 400
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured; ``away_s``: how long a worker is away. ``calm_s``: after each event of a use
+    case."""
+
+    connectors: int = 90
+    tasks: int = 10
+    repetitions: int = 3
+    seed: int = 1
+    away_s: float = 60.0
+    calm_s: float = 10.0
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
+
+
+SHORT: Final = Sizes(connectors=9, tasks=3, repetitions=1, away_s=5.0, calm_s=3.0)
+
+ShortOption = Annotated[bool, typer.Option("--short", help="9 connectors of 3 tasks, one repetition.")]
+NumberOption = Annotated[int | None, typer.Option(min=1)]
+ContendersOption = Annotated[
+    str | None, typer.Option(help=f"Names separated by commas; of: {', '.join(CONTENDERS)}.")
+]
+ResultsOption = Annotated[Path, typer.Option(help="Directory of the figures.", file_okay=False)]
+
+
+def sizes_of(short: bool, contenders: str | None, **given: float | None) -> Sizes:
+    """The sizes of a run. Raises typer.BadParameter for an unknown contender."""
+    base = SHORT if short else Sizes()
+    names = base.contenders if contenders is None else tuple(contenders.split(","))
+    for name in names:
+        if name not in CONTENDERS:
+            raise typer.BadParameter(f"--contenders: unknown {name!r}; use some of {', '.join(CONTENDERS)}")
+    chosen = {field: value for field, value in given.items() if value is not None}
+    return Sizes(**{**asdict(base), **chosen, "contenders": names})
+
+
+@app.command()
+def figures(
+    short: ShortOption = False,
+    connectors: NumberOption = None,
+    tasks: NumberOption = None,
+    repetitions: NumberOption = None,
+    seed: NumberOption = None,
+    contenders: ContendersOption = None,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Figures 4 to 6: the cost of creating and deleting connectors one after the other."""
+    numbers = {"connectors": connectors, "tasks": tasks, "repetitions": repetitions, "seed": seed}
+    _measure("figures", create_and_delete, sizes_of(short, contenders, **numbers), results)
+
+
+@app.command()
+def use_cases(
+    short: ShortOption = False,
+    connectors: NumberOption = None,
+    tasks: NumberOption = None,
+    repetitions: NumberOption = None,
+    seed: NumberOption = None,
+    contenders: ContendersOption = None,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """A worker away, a rolling restart, scaling out and in, and the leader killed."""
+    numbers = {"connectors": connectors, "tasks": tasks, "repetitions": repetitions, "seed": seed}
+    _measure("use-cases", play_use_cases, sizes_of(short, contenders, **numbers), results)
+
+
+@app.command(name="all")
+def everything(
+    short: ShortOption = False,
+    contenders: ContendersOption = None,
+    results: ResultsOption = RESULTS,
+    target: Annotated[Path, typer.Option("--page", help="The page to write.")] = PAGE,
+) -> None:
+    """Everything, and the page."""
+    sizes = sizes_of(short, contenders)
+    _measure("figures", create_and_delete, sizes, results)
+    _measure("use-cases", play_use_cases, sizes, results)
+    document(results, target)
+
+
+@app.command()
+def document(
+    results: ResultsOption = RESULTS,
+    target: Annotated[Path, typer.Option("--page", help="The page to write.")] = PAGE,
+) -> None:
+    """Write the page and its pictures from the figures of the last run."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+    if not found:
+        raise typer.BadParameter(f"--results: {results} has no figures; run `figures` first")
+    page.write(found, target)
+    typer.echo(f"wrote {target}")
+
+
+# --- turns ---
+
+
+Play = Callable[[Cluster, Sizes], dict[str, Any]]
+
+
+def _measure(name: str, play: Play, sizes: Sizes, results: Path) -> None:
+    """Let the contenders take turns, and write every turn to ``results`` as soon as it is over."""
+    results.mkdir(parents=True, exist_ok=True)
+    run = {
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python -m benchmarks.article", *sys.argv[1:]]),
+        "machine": machine(),
+        "versions": versions(),
+        "sizes": asdict(sizes),
+        "load": asdict(Load()),
+    }
+    turns: list[dict[str, Any]] = []
+    random = Random(sizes.seed)
+    with _broker() as (broker, root):
+        write_worker_classes(broker.bootstrap_servers, root)
+        for repetition in range(sizes.repetitions):
+            for contender in random.sample(sizes.contenders, len(sizes.contenders)):
+                began = time.monotonic()
+                directory = root / f"{contender.replace(' ', '-')}-{repetition}"
+                cluster = CONTENDERS[contender](contender, broker.bootstrap_servers, directory, Load())
+                try:
+                    cluster.start()
+                    found = play(cluster, sizes)
+                    found["doubled"] = doubled(cluster.journal.poll().lines)
+                except (AssertionError, RuntimeError, OSError) as error:
+                    found = {"failed": f"{type(error).__name__}: {error}"}
+                    shutil.copytree(directory, results / "failures" / directory.name, dirs_exist_ok=True)
+                finally:
+                    cluster.stop()
+                took_s = round(time.monotonic() - began, 1)
+                turns.append({"contender": contender, "repetition": repetition, "took_s": took_s, **found})
+                (results / f"{name}.json").write_text(json.dumps({**run, "turns": turns}, indent=1))
+                typer.echo(f"{contender}, repetition {repetition + 1}: {took_s:.0f} s {_said(found)}")
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"{name}={value}" for name, value in found.items() if isinstance(value, int | float | str)
+    )
+
+
+@contextmanager
+def _broker() -> Iterator[tuple[EmbeddedBroker, Path]]:
+    root = Path(tempfile.mkdtemp(prefix="cooperator-article-"))
+    # A broker for tests is small; here it must not be what bounds the contenders.
+    broker = EmbeddedBroker(root / "broker", java_options=("-Xmx1g", "-XX:TieredStopAtLevel=4"))
+    try:
+        broker.start()
+        yield broker, root
+    finally:
+        broker.kill()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _costs(cluster: Cluster, since_ms: float) -> list[Cost]:
+    """The rounds of ``cluster`` since then, from the log of its broker."""
+    log = cluster.directory.parent / "broker" / "broker.log"
+    files = [path for path in (log.with_name("broker.log.1"), log) if path.exists()]
+    lines = itertools.chain.from_iterable(path.read_text(errors="replace").splitlines() for path in files)
+    found = [each for each in rounds(lines, cluster.group_id) if each.begin_ms >= since_ms]
+    return costs(found, cluster.journal.poll().lines)
+
+
+# --- figures 4 to 6 ---
+
+
+def create_and_delete(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
+    """Create all connectors, one request after the other, until all tasks run; then delete them."""
+    cluster.create("warm-up", sizes.tasks)
+    cluster.runs({f"warm-up-{number}" for number in range(sizes.tasks)})
+    cluster.delete("warm-up")
+    cluster.runs(set())
+    names = [f"c{number:03}" for number in range(sizes.connectors)]
+    begin_ms = _now_ms()
+    for name in names:
+        cluster.create(name, sizes.tasks)
+    created_ms = _now_ms()
+    cluster.runs({f"{name}-{number}" for name in names for number in range(sizes.tasks)})
+    lines = cluster.journal.lines
+    running_ms = max(line.at_ms for line in lines if line.starts)
+    # Rounds that follow the last start belong to the start, too.
+    time.sleep(sizes.calm_s)
+    delete_ms = _now_ms()
+    for name in names:
+        cluster.delete(name)
+    deleted_ms = _now_ms()
+    cluster.runs(set())
+    gone_ms = max(line.at_ms for line in lines if not line.starts)
+    time.sleep(sizes.calm_s)
+    found = _costs(cluster, begin_ms)
+    starting = [cost for cost in found if cost.begin_ms < delete_ms]
+    return {
+        "created_s": _seconds(created_ms - begin_ms),
+        "all_run_s": _seconds(running_ms - begin_ms),
+        "deleted_s": _seconds(deleted_ms - delete_ms),
+        "all_gone_s": _seconds(gone_ms - delete_ms),
+        "rebalances_starting": len(starting),
+        "rebalances_stopping": len(found) - len(starting),
+        "stopped_without_need": sum(cost.stopped for cost in found),
+        "rounds": [
+            {
+                "at_s": _seconds(cost.begin_ms - begin_ms),
+                "phase": "start" if cost.begin_ms < delete_ms else "stop",
+                "duration_ms": round(cost.duration_ms),
+                "running": cost.running,
+                "stopped": cost.stopped,
+            }
+            for cost in found
+        ],
+        "running": _curve(lines, begin_ms),
+    }
+
+
+def _curve(lines: Sequence[Line], begin_ms: float) -> list[tuple[float, int]]:
+    """How many tasks ran, at most ``_POINTS`` times."""
+    since = sorted(lines, key=lambda line: line.at_ms)
+    counts = list(itertools.accumulate(1 if line.starts else -1 for line in since))
+    points = [
+        (_seconds(line.at_ms - begin_ms), count)
+        for line, count in zip(since, counts, strict=True)
+        if line.at_ms >= begin_ms
+    ]
+    step = max(1, len(points) // _POINTS)
+    return points[::step] + points[-1:]
+
+
+# --- use cases ---
+
+
+def play_use_cases(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
+    """Play each use case on a cluster that runs everything, one after the other."""
+    names = [f"c{number:03}" for number in range(sizes.connectors)]
+    tasks = {f"{name}-{number}" for name in names for number in range(sizes.tasks)}
+    for name in names:
+        cluster.create(name, sizes.tasks)
+    cluster.runs(tasks)
+    found: dict[str, Any] = {}
+    for case in events.CASES:
+        if not case.concerns(cluster):
+            continue
+        events.calm(cluster, tasks, sizes.calm_s)
+        begin_ms = _now_ms()
+        case.play(cluster, sizes.away_s)
+        events.calm(cluster, tasks, sizes.calm_s)
+        end_ms = _now_ms()
+        lines = cluster.journal.lines
+        found[case.name] = {
+            **asdict(gaps(lines, tasks, begin_ms, end_ms)),
+            "limit_task_seconds": case.limit_task_s(len(tasks), cluster.load, sizes.away_s),
+            "lasted_s": _seconds(end_ms - begin_ms),
+            "rebalances": len([cost for cost in _costs(cluster, begin_ms) if cost.begin_ms < end_ms]),
+            "stretches": events.stretches(lines, begin_ms, end_ms),
+        }
+    return {"cases": found}
+
+
+def _seconds(milliseconds: float) -> float:
+    return round(milliseconds / 1000, 3)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+if __name__ == "__main__":
+    app()

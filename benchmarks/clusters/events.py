@@ -1,0 +1,131 @@
+"""The use cases: what happens to a cluster that runs all its tasks, and the least that it must cost."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.clusters.contenders import Cluster, Led, Load, Own
+from benchmarks.clusters.timeline import Line
+
+
+@dataclass(frozen=True)
+class Case:
+    """``limit_task_s``: the least unassigned task-seconds, from the number of tasks, the load and the length
+    of the absence (s); None: it depends on how long processes take to start. ``concerns``: whether the
+    contender has what the case needs."""
+
+    name: str
+    title: str
+    play: Callable[[Cluster, float], None]
+    limit_task_s: Callable[[int, Load, float], float | None]
+    concerns: Callable[[Cluster], bool] = lambda cluster: True
+
+
+def calm(cluster: Cluster, tasks: set[str], calm_s: float) -> None:
+    """Wait until ``tasks`` run and none of them has started or stopped for ``calm_s``.
+
+    Raises RuntimeError if that does not happen within the load's limit.
+    """
+    deadline = time.monotonic() + cluster.load.limit_s
+    while True:
+        cluster.runs(tasks)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{cluster.name}: tasks still move after {cluster.load.limit_s:g} s")
+        before = len(cluster.journal.lines)
+        time.sleep(calm_s)
+        if len(cluster.journal.poll().lines) == before and cluster.journal.tasks() == tasks:
+            return
+
+
+def stretches(lines: Sequence[Line], begin_ms: float, end_ms: float) -> list[tuple[str, str, float, float]]:
+    """Which task ran at which member, from when to when (s since ``begin_ms``)."""
+    found: list[tuple[str, str, float, float]] = []
+    running: dict[tuple[str, str, int], Line] = {}
+
+    def add(line: Line, until_ms: float) -> None:
+        if until_ms > begin_ms and line.at_ms < end_ms:
+            since_s = (max(line.at_ms, begin_ms) - begin_ms) / 1000
+            until_s = (min(until_ms, end_ms) - begin_ms) / 1000
+            found.append((line.task, line.member, round(since_s, 2), round(until_s, 2)))
+
+    for line in sorted(lines, key=lambda line: (line.at_ms, line.starts)):
+        if line.starts:
+            running[line.run] = line
+        elif line.run in running:
+            add(running.pop(line.run), line.at_ms)
+    for line in running.values():
+        add(line, end_ms)
+    return found
+
+
+def _away(cluster: Cluster, away_s: float) -> None:
+    cluster.kill("lake-1")
+    time.sleep(away_s)
+    cluster.add("lake-1")
+
+
+def _roll(cluster: Cluster, away_s: float) -> None:
+    for number in range(cluster.load.workers):
+        running = cluster.journal.poll().tasks()
+        cluster.bounce(f"lake-{number}")
+        cluster.add(f"lake-{number}")
+        # A host waits until the member is back before it goes on.
+        cluster.runs(running)
+
+
+def _scale(cluster: Cluster, away_s: float) -> None:
+    running, workers = cluster.journal.poll().tasks(), cluster.load.workers
+    for number in range(workers, 2 * workers):
+        cluster.add(f"lake-{number}")
+    calm(cluster, running, away_s / 6)
+    for number in reversed(range(workers, 2 * workers)):
+        cluster.depart(f"lake-{number}")
+
+
+def _drain(cluster: Cluster, away_s: float) -> None:
+    running = cluster.journal.poll().tasks()
+    cluster.add(f"lake-{cluster.load.workers}")
+    calm(cluster, running, away_s / 6)
+    cluster.depart(f"lake-{cluster.load.workers}")
+
+
+def _leader(cluster: Cluster, away_s: float) -> None:
+    assert isinstance(cluster, Own | Led)
+    cluster.front.kill()
+    time.sleep(away_s)
+    cluster.front.start()
+
+
+def _hand_over_s(load: Load) -> float:
+    return (load.start_ms + load.stop_ms) / 1000
+
+
+CASES: Final = (
+    Case(
+        "away",
+        "a worker is killed, and is back after a while",
+        _away,
+        lambda tasks, load, away_s: tasks / load.workers * away_s,
+    ),
+    Case("roll", "all workers are restarted, one after the other", _roll, lambda *_: None),
+    Case(
+        "scale",
+        "from 3 workers to 6, and back to 3",
+        _scale,
+        lambda tasks, load, _: tasks * _hand_over_s(load),
+    ),
+    Case(
+        "drain",
+        "one worker joins, and departs in order",
+        _drain,
+        lambda tasks, load, _: 2 * tasks / (load.workers + 1) * _hand_over_s(load),
+    ),
+    Case(
+        "leader",
+        "the leader is killed, and is back after a while",
+        _leader,
+        lambda tasks, load, _: 0.0,
+        lambda cluster: isinstance(cluster, Own | Led),
+    ),
+)

@@ -1,0 +1,185 @@
+"""Computations of the article's benchmark, and its short form on real clusters."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.clusters import page
+from benchmarks.clusters.timeline import (
+    Cost,
+    Follower,
+    Line,
+    Round,
+    costs,
+    doubled,
+    gaps,
+    rounds,
+    slope,
+    student,
+)
+from benchmarks.pipelines.job import ROOT
+from tests.harness.support import slow
+
+LOG = """\
+2026-11-25 06:46:57,188 INFO  [p] GroupMetadataManager: [G] Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: x)
+2026-11-25 06:46:57,300 INFO  [p] GroupMetadataManager: [G] Preparing to rebalance group other in state PreparingRebalance with old generation 1 (reason: x)
+2026-11-25 06:46:57,400 INFO  [p] GroupMetadataManager: [G] Preparing to rebalance group g in state PreparingRebalance with old generation 2 (reason: x)
+2026-11-25 06:46:57,688 INFO  [p] GroupMetadataManager: [G] Assignment received from leader m for group g for generation 3. The group has 3 members
+2026-11-25 06:46:58,688 INFO  [p] GroupMetadataManager: [G] Assignment received from leader m for group other for generation 3.
+"""  # noqa: E501
+
+
+def line(at_ms: int, task: str, member: str, starts: bool, attempt: int = 1) -> Line:
+    return Line(at_ms, task, member, (task, member, attempt), starts)
+
+
+def test_a_superseded_round_is_part_of_the_next() -> None:
+    [found] = rounds(LOG.splitlines(), "g")
+    assert found.duration_ms == 500
+
+
+def test_a_stop_without_a_later_start_is_no_cost_of_a_round() -> None:
+    lines = [
+        line(1, "a", "w", True),
+        line(1, "b", "w", True),
+        line(20, "a", "w", False),
+        line(21, "b", "w", False),
+        line(30, "a", "w", True, 2),
+    ]
+    assert costs([Round(10, 25), Round(40, 41)], lines) == [Cost(10, 15, 2, 1), Cost(40, 1, 1, 0)]
+
+
+def test_the_interval_of_a_slope_contains_the_slope_of_noisy_points() -> None:
+    found = slope([(x, 100 + 2 * x + (-1) ** x) for x in range(40)])
+    assert found is not None
+    assert found.low < 2 < found.high
+    assert found.high - found.low < 0.1
+    assert slope([(1, 2)] * 10) is None, "one size only"
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(2, 4.303), (10, 2.228), (100, 1.984)])
+def test_students_quantiles(freedom: int, quantile: float) -> None:
+    assert student(freedom) == pytest.approx(quantile, rel=0.04 if freedom < 10 else 0.001)
+
+
+def test_gaps_count_what_ran_nowhere() -> None:
+    lines = [
+        line(0, "a", "w1", True),
+        line(0, "b", "w1", True),
+        line(1_000, "a", "w1", False),
+        line(1_000, "b", "w1", False),
+        line(3_000, "a", "w2", True),
+        line(4_000, "b", "w1", True, 2),
+    ]
+    found = gaps(lines, {"a", "b"}, 500, 5_000)
+    assert (found.task_seconds, found.longest_s, found.moves, found.restarts) == (5.0, 3.0, 1, 1)
+
+
+def test_a_task_that_never_comes_back_is_unassigned_until_the_end() -> None:
+    lines = [line(0, "a", "w1", True), line(1_000, "a", "w1", False)]
+    assert gaps(lines, {"a"}, 500, 5_000).task_seconds == 4.0
+
+
+def test_a_task_in_two_places_is_found() -> None:
+    lines = [line(0, "a", "w1", True), line(5, "a", "w2", True), line(6, "a", "w1", False)]
+    assert doubled(lines) == ["a"]
+    assert doubled([line(0, "a", "w1", True), line(5, "a", "w1", False), line(5, "a", "w2", True)]) == []
+
+
+def test_a_journal_is_read_as_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+
+    def event(kind: str, task: str = "a-0") -> str:
+        return json.dumps(
+            {"event": kind, "task": task, "member": "w", "incarnation": "i", "attempt": 1, "at_ms": 5}
+        )
+
+    follower = Follower(path)
+    assert follower.poll().tasks() == set()
+    path.write_text(event("start") + "\n" + event("start", "a-instance") + "\n" + event("start", "a-1")[:20])
+    assert follower.poll().tasks() == {"a-0"}
+    with path.open("a") as file:
+        file.write(event("start", "a-1")[20:] + "\n" + event("beat") + "\n" + event("stop") + "\n")
+    assert follower.poll().tasks() == {"a-1"}
+    follower.ended("i", 9)
+    assert follower.tasks() == set()
+    assert [(each.at_ms, each.starts) for each in follower.lines] == [
+        (5, True),
+        (5, True),
+        (5, False),
+        (9, False),
+    ]
+
+
+def turn(contender: str, more_ms: int) -> dict[str, Any]:
+    played = asdict(gaps([line(0, "a", "w1", True)], {"a"}, 1, 2))
+    case = {"limit_task_seconds": None, "rebalances": 2, "stretches": [("a", "w1", 0.0, 1.0)]}
+    return {
+        "contender": contender,
+        "all_run_s": 30.0 + more_ms,
+        "all_gone_s": 20.0,
+        "rebalances_starting": 9,
+        "rebalances_stopping": 9,
+        "stopped_without_need": more_ms,
+        "rounds": [
+            {
+                "at_s": n,
+                "phase": "start",
+                "duration_ms": 900 + n % 2 + n * more_ms,
+                "running": n,
+                "stopped": 0,
+            }
+            for n in range(20)
+        ],
+        "running": [(0.0, 0), (1.0, 30)],
+        "cases": {"away": {**played, **case}},
+    }
+
+
+def test_the_page_judges_ours_against_stock(tmp_path: Path) -> None:
+    turns = [turn("stock sessioned", 100), turn("Default", 0), {"contender": "Eager", "failed": "no broker"}]
+    sizes = {"connectors": 2, "tasks": 10, "repetitions": 1, "seed": 1}
+    machine = {"processor": "p", "cores": 2, "memory_gib": 8, "load_before": 0.1}
+    versions = {"kafka": "4", "java": "17", "python": "3", "cooperator": "1"}
+    load = {"workers": 3, "heartbeat_ms": 1_000, "start_ms": 50, "stop_ms": 50}
+    run = {
+        "begun": "now",
+        "command": "c",
+        "machine": machine,
+        "versions": versions,
+        "sizes": sizes,
+        "load": load,
+    }
+    page.write(
+        {"figures": {**run, "turns": turns}, "use-cases": {**run, "turns": turns}}, tmp_path / "page.md"
+    )
+    text = (tmp_path / "page.md").read_text()
+    assert "| a round with all tasks takes at most 10 % longer | met |" in text
+    assert "| not slower than stock sessioned (0.23 of its time) | met |" in text
+    assert "Eager failed: no broker" in text
+    assert "### A worker is killed, and is back after a while" in text
+    pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
+    assert {f"article-{name}.svg" for name in ("tasks", "rebalances", "times", "away")} == pictures
+    page.write({"figures": {**run, "turns": [turn("Default", 100)]}}, tmp_path / "page.md")
+    assert "at most 10 % longer | **missed** |" in (tmp_path / "page.md").read_text()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(1_800)
+@slow("pytest tests/benchmarks/test_article.py")
+def test_the_short_form_measures_every_contender(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.article", "all", "--short", "--results", str(tmp_path)]
+    written = tmp_path / "article.md"
+    subprocess.run([*command, "--page", str(written)], cwd=ROOT, check=True, timeout=1_700)
+    for name in ("figures", "use-cases"):
+        turns = json.loads((tmp_path / f"{name}.json").read_text())["turns"]
+        assert len(turns) == 6
+        for turn in turns:
+            assert "failed" not in turn, turn
+            assert turn["contender"].startswith("stock") or turn["doubled"] == [], turn["doubled"]
+    assert "## Use cases" in written.read_text()
