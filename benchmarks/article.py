@@ -5,8 +5,8 @@
     python -m benchmarks.article all          both, and the page
     python -m benchmarks.article document     the page and its pictures, from the figures of the last run
 
-Contenders take turns on one broker, each in fresh processes, in an order that the seed decides. What runs
-where is read from the journal that the tasks write, and rebalances from the broker's log; no status counts.
+Contenders take turns on one broker, each in fresh processes, in an order that the seed decides. The
+tasks write a journal of where they run, and the broker's log has the rebalances; no status counts.
 ``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine.
 
 Needs the project's test extra.
@@ -45,8 +45,8 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured; ``away_s``: how long a worker is away. ``calm_s``: after each event of a use
-    case."""
+    """The extent of a run. ``away_s``: the length of a worker's absence. ``calm_s``: the pause without a
+    start or stop that ends each part."""
 
     connectors: int = 90
     tasks: int = 10
@@ -255,7 +255,7 @@ def create_and_delete(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
 
 
 def _curve(lines: Sequence[Line], begin_ms: float) -> list[tuple[float, int]]:
-    """How many tasks ran, at most ``_POINTS`` times."""
+    """The number of tasks that ran, at at most ``_POINTS`` times (s)."""
     since = sorted(lines, key=lambda line: line.at_ms)
     counts = list(itertools.accumulate(1 if line.starts else -1 for line in since))
     points = [

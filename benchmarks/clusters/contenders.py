@@ -30,7 +30,7 @@ _BUSY: Final = (409, 500, 503)
 
 @dataclass(frozen=True)
 class Load:
-    """What all contenders of a run have in common.
+    """The conditions that all contenders of a run share.
 
     ``start_ms`` and ``stop_ms`` are what a light task of ours waits as it starts and stops, to cost the time
     of a Connect task's; tasks of stock workers are real source tasks without records. ``delay_ms`` is

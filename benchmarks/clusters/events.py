@@ -1,4 +1,4 @@
-"""The use cases: what happens to a cluster that runs all its tasks, and the least that it must cost."""
+"""The use cases: events in a cluster that runs all its tasks, and the least that each must cost."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ def calm(cluster: Cluster, tasks: set[str], calm_s: float) -> None:
 
 
 def stretches(lines: Sequence[Line], begin_ms: float, end_ms: float) -> list[tuple[str, str, float, float]]:
-    """Which task ran at which member, from when to when (s since ``begin_ms``)."""
+    """The runs between the two times: task, member, begin and end (s since ``begin_ms``)."""
     found: list[tuple[str, str, float, float]] = []
     running: dict[tuple[str, str, int], Line] = {}
 

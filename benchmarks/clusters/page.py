@@ -51,7 +51,7 @@ def slope_of(turns: Iterable[Turn]) -> Slope | None:
 
 
 def added(found: Slope | None, tasks: int) -> float | None:
-    """What the upper end of the slope's interval adds to a round with ``tasks``, as a part of one without."""
+    """The part of a round without tasks that ``tasks`` add to it, by the end of the slope's interval."""
     return None if found is None or found.intercept <= 0 else max(0.0, found.high) * tasks / found.intercept
 
 

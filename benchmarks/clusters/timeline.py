@@ -1,5 +1,6 @@
-"""What a cluster did: the journal of its tasks, the rounds in the broker's log, and figures from both. Pure,
-but for reading the files."""
+"""The history of a cluster: the journal of its tasks, the rounds in the broker's log, and figures from both.
+
+Pure, but for reading the files."""
 
 import bisect
 import itertools
@@ -196,7 +197,7 @@ def doubled(lines: Sequence[Line]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """How long tasks ran nowhere between two times, and why they moved.
+    """Tasks that ran nowhere between two times, and their moves.
 
     ``task_seconds``: the sum over all tasks; ``longest_s``: of one task; ``moves``: starts at another member
     than before; ``restarts``: starts at the same one.

@@ -24,7 +24,7 @@ class TestStopsBeforeJoins:
         member.assignment()
         assert member.tell(ev.JoinAhead()) == [do.ReadyToJoin()]
 
-    def test_what_the_round_assigns_starts(self, member):
+    def test_tasks_that_the_round_assigns_start(self, member):
         member.run(A0)
         member.tell(ev.JoinAhead())
         member.stopped(A0)

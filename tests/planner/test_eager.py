@@ -43,7 +43,7 @@ def test_members_that_have_stopped_are_dealt_everything_as_kafka_deals_it() -> N
     assert decided.assignments == kafka.assignments
 
 
-def test_what_a_member_still_reports_is_revoked_and_nothing_is_dealt() -> None:
+def test_tasks_that_a_member_still_reports_are_revoked_and_nothing_is_dealt() -> None:
     running = AGENTS[0].having(tuple(sorted(ALL)), frozenset(), None)
     decided, memory = plan(replace(VIEW, members=(running, AGENTS[1])), RAN)
     assert set(decided.assignments["w-1-id"].revoked) == ALL

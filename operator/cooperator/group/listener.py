@@ -94,7 +94,7 @@ class Listener(Protocol):
         ...
 
     def ready_to_join(self) -> "Future[None] | None":
-        """What the next JoinGroup has to wait for; None: nothing. Called before every JoinGroup.
+        """The end of a wait before the next JoinGroup; None: no wait. Called before every JoinGroup.
 
         Any thread may resolve the future; heartbeats go on until then, and its result is not used. The broker
         removes a member that does not join within the rebalance time-out.

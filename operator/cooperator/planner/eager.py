@@ -5,9 +5,10 @@ connectors are sorted; connector instances are assigned round-robin, then tasks,
 member. There is no preference for the previous owner, and no delay.
 
 Members stop everything before they join: stock workers by themselves, cooperator's own members as the last
-assignment told them (``AgentAssignment.stops_before_join``). What is nevertheless reported is revoked first,
-and everything is assigned once no member reports anything. Cooperator's own members keep leases, so a task of
-one that vanished without proof of its end starts nowhere before its lease has ended, as under every policy.
+assignment told them (``AgentAssignment.stops_before_join``). Tasks that a member nevertheless reports are
+revoked first, and everything is assigned once no member reports anything. Cooperator's own members keep
+leases, so a task of one that vanished without proof of its end starts nowhere before its lease has ended, as
+under every policy.
 
 In the round in which the group switches to the eager protocol, stock workers have not stopped anything, and
 would never stop a task that they are not given again. So each gets its last assignment again, and the next
