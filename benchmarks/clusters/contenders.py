@@ -203,6 +203,7 @@ class _Front:
         self._directory = cluster.directory
         self._port = free_port()
         self._facts: dict[str, Any] = {}
+        self._expected: set[str] = set()
         self._file = cluster.directory / "front.json"
         said = {
             "worker": {
@@ -234,6 +235,16 @@ class _Front:
             self._child.kill()
             self._child.wait(30)
 
+    def expect(self, *identities: str) -> None:
+        """The host has these members run, from now on or again."""
+        self._expected |= {*identities}
+        self.know(expected=sorted(self._expected), returning=[])
+
+    def let_go(self, identity: str) -> None:
+        """The host has told the member to leave for good."""
+        self._expected.discard(identity)
+        self.know(expected=sorted(self._expected), leaving=[identity])
+
     def know(self, **facts: Any) -> None:
         self._facts |= facts
         part = self._directory / "facts.part"
@@ -250,7 +261,7 @@ class Led(StockWorkers):
         self.front = _Front(self, {**_spec(self), "runtime": "connect", "fencing": "BestEffort"})
 
     def start(self) -> None:
-        self.front.know(expected=[f"lake-{number}" for number in range(self.load.workers)])
+        self.front.expect(*(f"lake-{number}" for number in range(self.load.workers)))
         self.front.start()
         for number in range(self.load.workers):
             self.add(f"lake-{number}")
@@ -268,7 +279,7 @@ class Led(StockWorkers):
 
     def add(self, identity: str) -> None:
         super().add(identity)
-        self.front.know(expected=sorted(self._workers), returning=[])
+        self.front.expect(identity)
 
     def kill(self, identity: str) -> None:
         ended = self._incarnations(identity)
@@ -277,9 +288,9 @@ class Led(StockWorkers):
 
     def depart(self, identity: str) -> None:
         ended = self._incarnations(identity)
-        self.front.know(leaving=[identity])
+        self.front.let_go(identity)
         super().depart(identity)
-        self.front.know(leaving=[], expected=sorted(self._workers))
+        self.front.know(leaving=[])
         self._know_end(ended)
 
     def bounce(self, identity: str) -> None:
@@ -308,7 +319,7 @@ class Own(Cluster):
         self.front = _Front(self, {**_spec(self), "policy": policy})
 
     def start(self) -> None:
-        self.front.know(expected=[f"lake-{number}" for number in range(self.load.workers)])
+        self.front.expect(*(f"lake-{number}" for number in range(self.load.workers)))
         self.front.start()
         for number in range(self.load.workers):
             self.add(f"lake-{number}")
@@ -340,7 +351,7 @@ class Own(Cluster):
             heartbeat_interval_ms=str(self.load.heartbeat_ms),
             session_timeout_ms=str(self.load.session_ms),
         )
-        self.front.know(expected=sorted(self._members), returning=[])
+        self.front.expect(identity)
 
     def kill(self, identity: str) -> None:
         self._members[identity].kill()
@@ -348,7 +359,7 @@ class Own(Cluster):
 
     def depart(self, identity: str) -> None:
         member = self._members.pop(identity)
-        self.front.know(leaving=[identity], expected=sorted(self._members))
+        self.front.let_go(identity)
         self._end(member)
         self.front.know(leaving=[])
 

@@ -131,9 +131,7 @@ def costs(found: Sequence[Round], lines: Sequence[Line]) -> list[Cost]:
         if line.starts:
             last_start[line.task] = line.at_ms
     stops = [
-        line.at_ms
-        for line in in_order
-        if not line.starts and last_start.get(line.task, -1) >= line.at_ms and line.at_ms > 0
+        line.at_ms for line in in_order if not line.starts and last_start.get(line.task, -1) >= line.at_ms
     ]
     costs_: list[Cost] = []
     for index, each in enumerate(found):
