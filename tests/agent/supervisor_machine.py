@@ -70,6 +70,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.depart_by_ms: int | None = None
         self.ended = False
         self.left = False
+        self.ahead = False
+        """A join waits until the member has released everything (policy Eager)."""
         # The broker and the leader.
         self.wants_rejoin = False
         self.joined: Report | None = None
@@ -162,9 +164,15 @@ class SupervisorMachine(RuleBasedStateMachine):
             case do.Rejoin():
                 assert self.report != self.joined, "a rejoin with unchanged bytes makes no round"
                 self.wants_rejoin = True
+            case do.ReadyToJoin():
+                assert self.ahead
+                assert not self.report.owned
+                assert not self.runtime.runs
+                self.ahead, self.wants_rejoin = False, True
             case do.Leave():
                 self.left = True
                 in_peace = self.depart_by_ms is None or self.now_ms < self.depart_by_ms
+                in_peace = in_peace and not self.ahead
                 assert not (in_peace and self.believed), (
                     "the member leaves before the leader knows what it released"
                 )

@@ -120,6 +120,12 @@ class MemberInAnEnvironment(SupervisorMachine):
         self.member = True
         self.prove()
 
+    @precondition(lambda self: not self.left and not self.ended and not self.ahead)
+    @rule()
+    def a_join_waits_until_nothing_is_owned(self) -> None:
+        self.ahead = True
+        self.tell(ev.JoinAhead())
+
     @precondition(lambda self: self.joined is not None and not self.left)
     @rule(assigned=SOME, revoked=SOME, fate=st.sampled_from(["sent", "sent", "lost", "refused"]))
     def a_round_completes(self, assigned: set[TaskId], revoked: set[TaskId], fate: str) -> None:
