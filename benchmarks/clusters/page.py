@@ -103,17 +103,23 @@ def _figures(run: Run) -> str:
             line,
             "—" if more is None else f"{more:.0%}",
             f"{_median(turns, 'stopped_without_need'):.0f}",
+            f"{statistics.mean([r['stopped'] for turn in turns for r in turn['rounds']] or [0]):.1f}",
         ]
         rows.append(f"| {' | '.join(cells)} |")
     table = "\n".join(rows)
     columns = ["all run s", "all gone s", "rebalances (start)", "(removal)", "a rebalance ms"]
     columns += ["ms per running task [95 %]", f"its upper end adds, {tasks} tasks", "stopped without need"]
+    columns.append("stopped per rebalance in steps")
     head = f"| contender | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}"
     return f"""
 ## Figures 4 to 6: connectors created and deleted one after the other
 
 {head}
 {table}
+
+Requests follow each other at once, and what a leader has accepted by the time of a rebalance shares it.
+The duration of a rebalance, and its slope, are from a second part, in which each request waits for the tasks
+of the one before.
 
 ![Tasks that run, by time](pictures/article-tasks.svg)
 
@@ -198,8 +204,8 @@ def draw_figures(run: Run, folder: Path) -> None:
     figure = Figure(figsize=(9, 6))
     above, below = figure.subplots(2, 1)
     for color, (name, turns) in zip(COLORS, found.items(), strict=False):
-        rounds = turns[0]["rounds"]
-        above.plot([r["at_s"] for r in rounds], range(1, len(rounds) + 1), label=name, color=color)
+        rounds, at_once = turns[0]["rounds"], turns[0]["rounds_at_once"]
+        above.plot([r["at_s"] for r in at_once], range(1, len(at_once) + 1), label=name, color=color)
         below.plot(
             [r["running"] for r in rounds], [r["duration_ms"] for r in rounds], ".", color=color, label=name
         )

@@ -136,6 +136,7 @@ def turn(contender: str, more_ms: int) -> dict[str, Any]:
             }
             for n in range(20)
         ],
+        "rounds_at_once": [],
         "running": [(0.0, 0), (1.0, 30)],
         "cases": {"away": {**played, **case}},
     }
