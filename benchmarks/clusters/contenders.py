@@ -121,6 +121,11 @@ class Cluster(ABC):
 
         eventually(seen, self.load.limit_s, f"{self.name}: {len(tasks)} tasks run")
 
+    def gathered(self, workers: int) -> None:
+        """Wait until so many workers are in the group."""
+        leaders = 0 if type(self) is StockWorkers else 1
+        eventually(lambda: self._joined(workers + leaders), START_S, f"{workers} workers are in the group")
+
     def _joined(self, members: int) -> bool:
         group = describe_group(self.servers, self.group_id)
         return group.state is GroupState.STABLE and len(group.members) == members

@@ -78,6 +78,7 @@ def _scale(cluster: Cluster, away_s: float) -> None:
     running, workers = cluster.journal.poll().tasks(), cluster.load.workers
     for number in range(workers, 2 * workers):
         cluster.add(f"lake-{number}")
+    cluster.gathered(2 * workers)
     calm(cluster, running, away_s / 6)
     for number in reversed(range(workers, 2 * workers)):
         cluster.depart(f"lake-{number}")
@@ -86,6 +87,7 @@ def _scale(cluster: Cluster, away_s: float) -> None:
 def _drain(cluster: Cluster, away_s: float) -> None:
     running = cluster.journal.poll().tasks()
     cluster.add(f"lake-{cluster.load.workers}")
+    cluster.gathered(cluster.load.workers + 1)
     calm(cluster, running, away_s / 6)
     cluster.depart(f"lake-{cluster.load.workers}")
 
