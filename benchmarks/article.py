@@ -15,6 +15,7 @@ Needs the project's test extra.
 import itertools
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -143,6 +144,8 @@ Play = Callable[[Cluster, Sizes], dict[str, Any]]
 
 def _measure(name: str, play: Play, sizes: Sizes, results: Path) -> None:
     """Let the contenders take turns, and write every turn to ``results`` as soon as it is over."""
+    # Otherwise contenders would outlive it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results.mkdir(parents=True, exist_ok=True)
     run = {
         "begun": datetime.now(UTC).isoformat(timespec="seconds"),
