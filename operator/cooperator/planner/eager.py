@@ -123,4 +123,5 @@ def _as_kafka(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, M
     )
     was_given = {members[member_id].identity: frozenset(items) for member_id, items in dealt.items()}
     incarnations = {member.identity: member.incarnation for member in view.members}
-    return decided, Memory(memory.term, view.generation, was_given, incarnations)
+    leaseless = tuple(sorted(member.identity for member in view.members if not member.is_agent))
+    return decided, Memory(memory.term, view.generation, was_given, incarnations, leaseless=leaseless)

@@ -70,7 +70,7 @@ class ElectedLeader:
 
     def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         leader, members = group.leader(), group.members()
-        before = leader.memory or Memory()
+        before = self._memory(leader)
         state = "fresh" if leader.memory is None else "carried" if leader is self._last else "stale"
         offset = max(group.offset_of(member) for member in members)
         last_completed, config = leader.last_completed_generation, dict(group.config_of(leader))
@@ -91,7 +91,7 @@ class ElectedLeader:
         view = View(
             now_ms=group.now_ms,
             generation=group.generation,
-            members=members_of(group),
+            members=self._members(group),
             tasks=config,
             policy=_policy(group, self.policy),
             cause=cause,
@@ -104,9 +104,22 @@ class ElectedLeader:
             leader.member_id, last_completed, offset, decided, config, 0, state, before, after
         )
 
+    def _members(self, group: ScenarioGroup) -> tuple[Member, ...]:
+        return members_of(group)
+
+    def _memory(self, leader: Process) -> Memory:
+        return leader.memory or Memory()
+
 
 class StopTheWorldLeader(ElectedLeader):
-    """The eager protocol: every worker stops everything before it joins."""
+    """The eager protocol: every worker stops everything before it joins. All are Kafka's, without leases."""
+
+    def _members(self, group: ScenarioGroup) -> tuple[Member, ...]:
+        return tuple(replace(member, is_agent=False) for member in super()._members(group))
+
+    def _memory(self, leader: Process) -> Memory:
+        memory = super()._memory(leader)
+        return replace(memory, leaseless=tuple(sorted({*memory.given, *memory.holds})), unstopped=())
 
     def prepare(self, group: ScenarioGroup) -> None:
         super().prepare(group)
