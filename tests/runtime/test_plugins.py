@@ -194,6 +194,7 @@ def test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked(
     )
 
 
+@SLOW
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:

@@ -164,8 +164,10 @@ def _check_tokens(tokens: list[Any]) -> None:
             raise _too_deep()
         if token.token_type == T.USING and after == T.STRING:
             raise refuse("starts a program", "remove TRANSFORM … USING")
-        is_field = previous is not None and previous.token_type == T.DOT
-        if token.token_type == T.TABLE and not is_field and after not in (None, T.COMMA, T.FROM, T.R_PAREN):
+        # Anything else than a query is refused as such.
+        is_query = tokens[0].token_type in (T.SELECT, T.WITH, T.FROM, T.L_PAREN)
+        is_column = not is_query or (previous is not None and previous.token_type == T.DOT)
+        if token.token_type == T.TABLE and not is_column and after not in (None, T.COMMA, T.FROM, T.R_PAREN):
             # sqlglot takes (TABLE a) for a column with an alias, and Spark for a query.
             raise refuse("contains TABLE", "write SELECT * FROM a; write a column's name in backquotes")
         if after == T.L_PAREN and token.text.lower() in REFUSED:
