@@ -8,9 +8,9 @@ from cooperator.crd import Condition, ConditionStatus, Connector
 from cooperator.crd.conditions import LOCAL_CHECKPOINTS
 
 _LOCAL: Final = (
-    "Class {} keeps its progress in checkpoints, and its Worker's are in each pod's own directory: when a "
-    "pod is replaced, or a task moves, it begins anew, so that rows are repeated, refused by the sink, or "
-    "left out. Use a Worker with spec.checkpointVolume or spec.checkpointLocation."
+    "Class {} keeps its progress in checkpoints, and each member of its Worker has its own: when a member is "
+    "replaced, or a task moves, it begins anew, so that rows are repeated, refused by the sink, or left out. "
+    "Use a Worker with spec.checkpointVolume or spec.checkpointLocation."
 )
 
 
