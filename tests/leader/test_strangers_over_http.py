@@ -141,7 +141,7 @@ def test_strangers_do_not_fill_the_leaders_memory(leader: Leader) -> None:
     long = b"x" * 900_000
     tracemalloc.start()
     try:
-        # What the process and its libraries keep once, they keep after the first of them.
+        # The process and its libraries keep some things once, from the first requests on.
         answers = {ask(number, keys[number % 3]) for number in range(600)}
         gc.collect()
         before, _ = tracemalloc.get_traced_memory()
