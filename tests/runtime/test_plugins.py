@@ -102,7 +102,7 @@ DEFECTS = [
     ("NeverLooksAgain", "grows", "no new units within 20 s"),
     ("StopsInName", "stops", "was written after all tasks had stopped; return from stop.. only when no part"),
     ("OffsetsDrift", "offsets", "altering the listed offsets to themselves would change"),
-    ("LocksItselfOut", "resumes", r"process [\d*]+ has locked it"),
+    ("LocksItselfOut", "resumes", r"process \d+ has locked it"),
     (
         "BeginsAnew",
         "exact",

@@ -19,7 +19,8 @@ class CopiesTrial(Trial):
         """The configuration; one value is a reference to a file, which only members resolve elsewhere."""
         pause = self.directory / "pause"
         pause.parent.mkdir(parents=True, exist_ok=True)
-        pause.write_text("50")
+        # Values of references are hidden in messages; no number of a process contains this one.
+        pause.write_text("+50")
         paths = {"path": str(self.directory / "in"), "target": str(self.directory / "out")}
         return {**paths, "pause.ms": f"${{file:{pause}}}"}
 
