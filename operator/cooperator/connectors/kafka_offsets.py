@@ -121,6 +121,17 @@ def entry_of(topic: str, partition: int, offset: int) -> Entry:
     return Entry({"kafka_topic": topic, "kafka_partition": partition}, {"kafka_offset": offset})
 
 
+def entry_at(options: KafkaSourceOptions, entry: Entry, where: Where) -> Entry:
+    """Returns the end of the entry's partition; the entry itself if the partition is gone."""
+    topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
+    end = ends_at(options, topic, partition, where)
+    return entry if end is None else entry_of(topic, partition, end)
+
+
+def offset_of(entry: Entry) -> int | None:
+    return None if entry.offset is None else number(entry, "kafka_offset")
+
+
 def _exists(options: KafkaSourceOptions, topic: str, partition: int) -> bool:
     with reaching(options):
         return 0 <= partition < partition_counts(client_config(options), [topic])[topic]

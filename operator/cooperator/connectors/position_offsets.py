@@ -19,7 +19,7 @@ from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.kafka_offsets import KafkaOffsets, ends_at, entry_of
+from cooperator.connectors.kafka_offsets import KafkaOffsets, entry_at, entry_of, offset_of
 from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered, refuse_behind
 from cooperator.connectors.kafka_source import KafkaSourceOptions
 from cooperator.connectors.memory import FileMemory
@@ -39,7 +39,7 @@ from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.microbatch.task import MIGRATED, is_earlier
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
+from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where
 from cooperator.connectors.places import put
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import read_layout
@@ -87,7 +87,7 @@ class PositionOffsets(ConnectorOffsets[K]):
             found = changes(current, altered(current, wanted))
             if not dry_run:
                 # Also where nothing differs: an interrupted change may have left its claims.
-                topic.move({units[entry.key]: _offset(entry) for entry in wanted})
+                topic.move({units[entry.key]: offset_of(entry) for entry in wanted})
             return found
 
     def reset(self, options: K, about: About, where: Where | None, *, dry_run: bool) -> list[Change]:
@@ -96,11 +96,11 @@ class PositionOffsets(ConnectorOffsets[K]):
             after: list[Entry] = []
             if where is not None:
                 _refuse_earlier(about, topic)
-                after = [_entry_at(options, entry, where) for entry in current]
+                after = [entry_at(options, entry, where) for entry in current]
             found = changes(current, after)
             if not dry_run and where is not None:
                 unit_of = self._checkpoints.unit_of
-                topic.move({unit_of(options, entry.partition): _offset(entry) for entry in after})
+                topic.move({unit_of(options, entry.partition): offset_of(entry) for entry in after})
             elif not dry_run:
                 _end_earlier(about, topic, _earlier(about, topic))
                 topic.move(dict.fromkeys(topic.units()))
@@ -129,7 +129,7 @@ class PositionOffsets(ConnectorOffsets[K]):
                     known_types = FileMemory(place.checkpoint / "types.arrow").read()
                     if known_types is not None:
                         topic.memory(place.unit).write(known_types)
-                topic.move({unit: _offset(entry) for unit, entries in taken.items() for entry in entries})
+                topic.move({unit: offset_of(entry) for unit, entries in taken.items() for entry in entries})
                 for place in about.places:
                     put(place.checkpoint / MIGRATED, b"its position is in Kafka\n")
             return found
@@ -251,17 +251,6 @@ class _Topic:
         self.patience.until_done(producer.commit_transaction)
         mine: list[tuple[bytes, bytes | None]] = [(ClaimKey(key, claim).encode(), None) for key in keys]
         self.positions.write_claims(mine, self.patience)
-
-
-def _offset(entry: Entry) -> int | None:
-    return None if entry.offset is None else number(entry, "kafka_offset")
-
-
-def _entry_at(options: KafkaSourceOptions, entry: Entry, where: Where) -> Entry:
-    """Returns the end of the entry's partition; the entry itself if the partition is gone."""
-    topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-    end = ends_at(options, topic, partition, where)
-    return entry if end is None else entry_of(topic, partition, end)
 
 
 def _end(unit: str, position: Position | None) -> str:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import CheckpointBehind, Marker
-from cooperator.connectors.kafka_offsets import KafkaOffsets, ends_at, entry_of
+from cooperator.connectors.kafka_offsets import KafkaOffsets, entry_at, entry_of, offset_of
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.microbatch.postgres_positions import PostgresPositions, end_of
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.microbatch.task import MIGRATED, is_earlier
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
+from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where
 from cooperator.connectors.offsets.unit_log import query_of, reached
 from cooperator.connectors.places import put
 from cooperator.connectors.postgres import Database, describe_table, identifier
@@ -67,7 +67,7 @@ class PostgresPositionOffsets(ConnectorOffsets[KafkaToPostgresOptions]):
             current = table.listed()
             found = changes(current, altered(current, wanted))
             if not dry_run:
-                table.move({units[entry.key]: _offset(entry) for entry in wanted})
+                table.move({units[entry.key]: offset_of(entry) for entry in wanted})
             return found
 
     def reset(
@@ -78,11 +78,11 @@ class PostgresPositionOffsets(ConnectorOffsets[KafkaToPostgresOptions]):
             after: list[Entry] = []
             if where is not None:
                 _refuse_earlier(about, table)
-                after = [_entry_at(options, entry, where) for entry in current]
+                after = [entry_at(options, entry, where) for entry in current]
             found = changes(current, after)
             if not dry_run and where is not None:
                 unit_of = KafkaOffsets[KafkaToPostgresOptions](Sink()).unit_of
-                table.move({unit_of(options, entry.partition): _offset(entry) for entry in after})
+                table.move({unit_of(options, entry.partition): offset_of(entry) for entry in after})
             elif not dry_run:
                 _end_earlier(table, _earlier(about, table))
                 table.forget()
@@ -104,7 +104,7 @@ class PostgresPositionOffsets(ConnectorOffsets[KafkaToPostgresOptions]):
                 layout = read_layout(about.checkpoints, about.connector)
                 notes = {place.unit: FileMemory(place.checkpoint / "types.arrow").read() for place in missing}
                 table.take_over(
-                    {unit: _offset(entry) for unit, entries in taken.items() for entry in entries},
+                    {unit: offset_of(entry) for unit, entries in taken.items() for entry in entries},
                     {unit: note for unit, note in notes.items() if note is not None},
                     None if layout is None else layout.encode(),
                 )
@@ -271,14 +271,3 @@ class _Table:
 
     def _say(self, text: str) -> None:
         self._said = text or self._said
-
-
-def _offset(entry: Entry) -> int | None:
-    return None if entry.offset is None else number(entry, "kafka_offset")
-
-
-def _entry_at(options: KafkaToPostgresOptions, entry: Entry, where: Where) -> Entry:
-    """Returns the end of the entry's partition; the entry itself if the partition is gone."""
-    topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-    end = ends_at(options, topic, partition, where)
-    return entry if end is None else entry_of(topic, partition, end)

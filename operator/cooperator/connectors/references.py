@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.model.text import hinted
+from cooperator.model.text import end_of_braces, hinted
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
@@ -48,14 +48,7 @@ class UnresolvedReference(ValueError):
 
 
 def contains_reference(value: str) -> bool:
-    return _REFERENCE.search(value, 0, _end(value)) is not None
-
-
-def _end(value: str) -> int:
-    """Returns where the last reference can end. Beyond it a search would go through the rest of the text for
-    each ``${``, in quadratic time, with the interpreter's lock.
-    """
-    return value.rfind("}") + 1
+    return _REFERENCE.search(value, 0, end_of_braces(value)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,7 @@ class Resolver:
             return value
 
         def resolved(option: str, value: str) -> str:
-            end = _end(value)
+            end = end_of_braces(value)
             return _REFERENCE.sub(lambda match: replace(option, match.group(1)), value[:end]) + value[end:]
 
         values = {option: resolved(option, value) for option, value in config.items()}
@@ -166,7 +159,7 @@ def forbidden_files(config: Mapping[str, str], allowed: Sequence[str]) -> list[t
     return [
         (option, _not_allowed(f"option {option!r}: ${{{match[1]}}}", path))
         for option, value in config.items()
-        for match in _REFERENCE.finditer(value, 0, _end(value))
+        for match in _REFERENCE.finditer(value, 0, end_of_braces(value))
         if match[1].startswith("file:")
         and (path := _path_and_key(match[1].removeprefix("file:"))[0])
         and not any(f"{os.path.normpath(path)}/".startswith(f"{prefix}/") for prefix in allowed)
@@ -182,14 +175,14 @@ def misplaced_credentials(config: Mapping[str, str]) -> list[tuple[str, str]]:
     return [
         (option, match[1])
         for option, value in config.items()
-        for match in _CREDENTIALS.finditer(value, 0, _end(value))
+        for match in _CREDENTIALS.finditer(value, 0, end_of_braces(value))
         if option != match[1] or value != match[0]
     ]
 
 
 def is_credential(value: str) -> bool:
     """Whether the value is a reference to the Worker's own access to Kafka."""
-    return _CREDENTIALS.search(value, 0, _end(value)) is not None
+    return _CREDENTIALS.search(value, 0, end_of_braces(value)) is not None
 
 
 def _not_allowed(where: str, path: str) -> str:

@@ -156,32 +156,29 @@ def _kept_mounts(worker: Worker) -> Iterator[str]:
     """Mount paths in the members' container that outlive a pod."""
     if worker.spec.checkpoint_volume is not None:
         yield worker.spec.checkpoint_volume.mount_path.rstrip("/")
-    pod = worker.spec.template.spec
-    lost = {str(entry.get("name")) for entry in _entries(pod.get("volumes")) if "emptyDir" in entry}
-    for container in _entries(pod.get("containers")):
-        if container.get("name") == WORKER_CONTAINER:
-            for mount in _entries(container.get("volumeMounts")):
-                if mount.get("name") not in lost:
-                    yield str(mount.get("mountPath", "")).rstrip("/")
+    yield from (at for at, _, volume in _mounted(worker) if "emptyDir" not in volume)
 
 
 def _mounts(worker: Worker, namespace: str) -> Iterator[tuple[str, str]]:
     """Mount paths and volumes of the members' container; "" for volumes that no other Worker can mount."""
-    spec = worker.spec
-    if spec.checkpoint_volume is not None:
-        volume = spec.checkpoint_volume
+    if worker.spec.checkpoint_volume is not None:
+        volume = worker.spec.checkpoint_volume
         yield volume.mount_path.rstrip("/"), f"claim {namespace}/{volume.claim_name}: "
-    pod = spec.template.spec
+    for at, mount, entry in _mounted(worker):
+        source = "" if mount.get("subPathExpr") else _source(entry, namespace)
+        sub = str(mount.get("subPath") or "").strip("/")
+        yield at, f"{source}{'/' if sub else ''}{sub}" if source else ""
+
+
+def _mounted(worker: Worker) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Mount paths of the template in the members' container, each with its mount and its volume."""
+    pod = worker.spec.template.spec
     volumes = {str(entry.get("name")): entry for entry in _entries(pod.get("volumes"))}
     for container in _entries(pod.get("containers")):
-        if container.get("name") != WORKER_CONTAINER:
-            continue
-        for mount in _entries(container.get("volumeMounts")):
-            at = str(mount.get("mountPath", "")).rstrip("/")
-            volume_name = "" if mount.get("subPathExpr") else str(mount.get("name"))
-            source = _source(volumes.get(volume_name, {}), namespace)
-            sub = str(mount.get("subPath") or "").strip("/")
-            yield at, f"{source}{'/' if sub else ''}{sub}" if source else ""
+        if container.get("name") == WORKER_CONTAINER:
+            for mount in _entries(container.get("volumeMounts")):
+                at = str(mount.get("mountPath", "")).rstrip("/")
+                yield at, mount, volumes.get(str(mount.get("name")), {})
 
 
 def _source(volume: Mapping[str, Any], namespace: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from cooperator.crd.owned import PROVIDER
+from cooperator.model.text import end_of_braces
 
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _SERVERS: Final = "bootstrap.servers"
@@ -24,7 +25,7 @@ _OURS: Final = re.compile(rf"\$\{{{PROVIDER}-[^}}]*\}}")
 def override_problem(config: Mapping[str, str]) -> str:
     """Returns what is wrong with a connector's overrides and the remedy; empty if nothing is."""
     for name, value in config.items():
-        if _OURS.search(value, 0, value.rfind("}") + 1):
+        if _OURS.search(value, 0, end_of_braces(value)):
             return (
                 f"has a reference to the operator's own provider {PROVIDER}-… in {name!r}: remove it, and "
                 "use a provider of connect.config"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from cooperator.connectors.offset_operations import Subject, alter, listed, migrate, reset
-from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where, decode, encode
+from cooperator.connectors.offsets import Change, OffsetsError, Where, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import Resolver, UnresolvedReference
@@ -31,7 +30,7 @@ from cooperator.local.options import (
 from cooperator.local.store import ManifestStore
 from cooperator.model.text import hinted
 from cooperator.terminal.console import Console
-from cooperator.terminal.offsets import changes_text
+from cooperator.terminal.offsets import changes_text, read_entries
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
 
@@ -59,7 +58,7 @@ def alter_(
 ) -> None:
     """Move the partitions that the file names; an offset of null forgets a partition's. All others stay."""
     with _errors_said():
-        wanted = _read(to)
+        wanted = read_entries(to)
         _change(state, namespace, name, dry_run, lambda subject: alter(subject, wanted, dry_run=dry_run))
 
 
@@ -80,7 +79,7 @@ def reset_(
             where = None if to is None else Where(to)
             _change(state, namespace, name, dry_run, lambda subject: reset(subject, where, dry_run=dry_run))
         else:
-            wanted = _read(to)
+            wanted = read_entries(to)
             _change(state, namespace, name, dry_run, lambda subject: alter(subject, wanted, dry_run=dry_run))
 
 
@@ -146,16 +145,6 @@ def _subject(state: Path, namespace: str, name: str) -> tuple[StateDir, Connecto
 def _runs(worker: Worker, connector: Connector) -> bool:
     names = (worker.metadata.namespace, worker.metadata.name)
     return names == (connector.metadata.namespace, connector.spec.worker_ref.name)
-
-
-def _read(source: str) -> list[Entry]:
-    if source == "-":
-        return decode(sys.stdin.read(), "standard input")
-    try:
-        return decode(Path(source).read_text(), source)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ClusterError(f"{source} cannot be read: {reason}; give a file, earliest or latest") from None
 
 
 @contextmanager

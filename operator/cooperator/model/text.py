@@ -48,5 +48,11 @@ def choice(wrong: str, known: Iterable[str]) -> str:
     return hinted(wrong, names, f"use one of {', '.join(names)}")
 
 
+def end_of_braces(text: str) -> int:
+    """Returns where the last reference ``${…}`` can end. Beyond it a search would go through the rest of the
+    text for each ``${``, in quadratic time, with the interpreter's lock."""
+    return text.rfind("}") + 1
+
+
 def _plain(word: str) -> str:
     return _SEPARATORS.sub("", word.lower())

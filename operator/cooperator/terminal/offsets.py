@@ -1,13 +1,27 @@
-"""Changes of offsets as text: each position before and after, and how many records that concerns. Pure."""
+"""Offsets that users give as a document, and changes of them as text: each position before and after, and how
+many records that concerns."""
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
-from cooperator.connectors.offsets import Change
+from cooperator.connectors.offsets import Change, Entry, OffsetsError, decode
 from cooperator.model.text import counted
 
 _RECORDS: Final = "kafka_offset"
+
+
+def read_entries(source: str) -> list[Entry]:
+    """Returns the entries of a file, or of standard input (-). Raises ``OffsetsError``."""
+    if source == "-":
+        return decode(sys.stdin.read(), "standard input")
+    try:
+        return decode(Path(source).read_text(), source)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise OffsetsError(f"{source} cannot be read: {reason}; give a file, earliest or latest") from None
 
 
 def changes_text(changes: Sequence[Change], *, dry_run: bool) -> Iterator[str]:

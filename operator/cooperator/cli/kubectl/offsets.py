@@ -5,12 +5,10 @@ The right to patch the Connector is all that it needs, and no access to Kafka fr
 """
 
 import json
-import sys
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -19,13 +17,13 @@ from cooperator.cli.kubectl.errors import CommandError, errors_said
 from cooperator.cli.kubectl.kafka import say
 from cooperator.cli.kubectl.options import ConnectorArgument, ContextOption, KubeconfigOption, NamespaceOption
 from cooperator.cli.kubectl.seen import Body, one
-from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where, decode, encode
+from cooperator.connectors.offsets import Change, OffsetsError, Where, encode
 from cooperator.controller.api.client import CONNECTORS
 from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
 from cooperator.controller.offset_requests import FINAL, LIST, MOST_BYTES, RequestPhase, mark_of, read_result
 from cooperator.rest.parts import ChangeVerb
-from cooperator.terminal.offsets import changes_text
+from cooperator.terminal.offsets import changes_text, read_entries
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
 
@@ -69,7 +67,7 @@ def alter(
 ) -> None:
     """Move the partitions that the file names; an offset of null forgets a partition's. All others stay."""
     with _errors_said():
-        asked = {"do": ChangeVerb.ALTER, **encode(_read(to))}
+        asked = {"do": ChangeVerb.ALTER, **encode(read_entries(to))}
         _change(connect(namespace, context, kubeconfig), connector, asked, dry_run, timeout_s)
 
 
@@ -92,7 +90,7 @@ def reset(
         if to in tuple(Where):
             asked["to"] = to
         elif to is not None:
-            asked = {"do": ChangeVerb.ALTER, **encode(_read(to))}
+            asked = {"do": ChangeVerb.ALTER, **encode(read_entries(to))}
         _change(connect(namespace, context, kubeconfig), connector, asked, dry_run, timeout_s)
 
 
@@ -192,16 +190,6 @@ def _annotate(place: ClusterAddress, body: Body, annotations: dict[str, str | No
     metadata = body["metadata"]
     patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
     place.api.merge(CONNECTORS, place.namespace, metadata["name"], patch)
-
-
-def _read(source: str) -> list[Entry]:
-    if source == "-":
-        return decode(sys.stdin.read(), "standard input")
-    try:
-        return decode(Path(source).read_text(), source)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"{source} cannot be read: {reason}; give a file, earliest or latest") from None
 
 
 @contextmanager

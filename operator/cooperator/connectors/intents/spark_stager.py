@@ -3,15 +3,18 @@ tasks."""
 
 import json
 import logging
-import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.intents.batches import StageFailed, Written
-from cooperator.connectors.microbatch.batches import FailureKind
 from cooperator.connectors.microbatch.ranges import OffsetRange
-from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read
+from cooperator.connectors.microbatch.spark_batches import (
+    LEAST_SLOTS,
+    BatchSource,
+    JobGroup,
+    read,
+    read_failure,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,8 +52,7 @@ class SparkStager:
         self._format = file_format
         self._partition_by = tuple(partition_by)
         self._options = {**_NO_MARKER, **options}
-        self._group = f"files of {source.pool} {uuid.uuid4().hex}"
-        self._thread: int | None = None
+        self._group = JobGroup(spark, f"files of {source.pool}", "a batch of files")
         spark.conf.set(_PROTOCOL, _STAGED_FILES)
         # A plan that moves no rows has nothing to adapt, and another one shows by its number of partitions.
         spark.conf.set(_ADAPTIVE, "false")
@@ -69,7 +71,7 @@ class SparkStager:
         from pyspark.errors import PySparkException
         from pyspark.sql import Observation
 
-        self._name_jobs()
+        self._group.enter()
         slots = json.dumps([[[*each.partition, each.start, each.end]] for each in ranges])
         counted = Observation()
         try:
@@ -78,21 +80,8 @@ class SparkStager:
             writer = rows.write.format(self._format).options(**self._options).mode("append")
             writer.partitionBy(*self._partition_by).save(directory)
         except (PySparkException, Py4JJavaError) as error:
-            java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-            if java is None:
-                raise
-            told = json.loads(self._java.failure(java))
-            raise StageFailed(FailureKind(told["kind"]), told["error"]) from error
+            raise StageFailed(*read_failure(self._java, error)) from error
         return Written(int(counted.get["rows"]))
 
     def cancel(self) -> None:
-        try:
-            self._spark.sparkContext.cancelJobGroup(self._group)
-        except Exception as error:
-            log.info("cancelling the %s: %s", self._group, error)  # The JVM may have ended.
-
-    def _name_jobs(self) -> None:
-        """Gives the thread's jobs a group, once: each Python thread has a JVM thread of its own."""
-        if self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
-            self._spark.sparkContext.setJobGroup(self._group, "a batch of files", interruptOnCancel=True)
+        self._group.cancel()

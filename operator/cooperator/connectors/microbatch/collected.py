@@ -54,7 +54,7 @@ class CollectedBatches(SparkBatches):
         slots: Sequence[Sequence[OffsetRange]],
         records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
-        self._name_jobs()
+        self._group.enter()
         ranges = [each for slot in slots for each in slot]
         raw = self._read([[each for each in slot if each.size] for slot in slots])
         if isinstance(raw, SlotFailure):

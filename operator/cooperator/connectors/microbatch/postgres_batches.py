@@ -2,8 +2,6 @@
 
 import json
 import logging
-import threading
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,13 @@ from cooperator.connectors.microbatch.batches import FailureKind, Outcome, Posit
 from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, Superseded
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
-from cooperator.connectors.microbatch.spark_batches import BatchSource, of_partition, read
+from cooperator.connectors.microbatch.spark_batches import (
+    BatchSource,
+    JobGroup,
+    of_partition,
+    read,
+    read_failure,
+)
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
 from cooperator.connectors.postgres_sink import Chunk, Lines, move, stage
 
@@ -60,8 +64,7 @@ class PostgresBatches:
         self._convert = convert
         self._by_topic = by_topic
         self._closing = closing
-        self._group = f"batches {uuid.uuid4().hex}"
-        self._thread: int | None = None
+        self._group = JobGroup(spark, "batches")
 
     @property
     def reads_topics_apart(self) -> bool:
@@ -76,7 +79,7 @@ class PostgresBatches:
         slots: Sequence[Sequence[OffsetRange]],
         records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
-        self._name_jobs()
+        self._group.enter()
         ranges = [each for slot in slots for each in slot]
         moves = self._units.moves(ranges, records)
         counts: dict[Partition, int] = {}
@@ -92,10 +95,7 @@ class PostgresBatches:
         return Outcome(rows, counts=counts)
 
     def cancel(self) -> None:
-        try:
-            self._spark.sparkContext.cancelJobGroup(self._group)
-        except Exception as error:
-            log.info("cancelling the %s: %s", self._group, error)  # The JVM may have ended.
+        self._group.cancel()
         self._database.interrupt()
 
     def close(self) -> None:
@@ -155,20 +155,10 @@ class PostgresBatches:
         try:
             return query.toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-            if java is None:
-                raise
-            told = json.loads(self._java.failure(java))
-            kind = FailureKind(told["kind"])
+            kind, told = read_failure(self._java, error)
             if kind is FailureKind.FAILED:
                 raise
-            raise _Unread(SlotFailure(0, kind, told["error"])) from error
-
-    def _name_jobs(self) -> None:
-        """Gives the thread's jobs a group, once: each Python thread has a JVM thread of its own."""
-        if self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
-            self._spark.sparkContext.setJobGroup(self._group, "a batch", interruptOnCancel=True)
+            raise _Unread(SlotFailure(0, kind, told)) from error
 
 
 class _Unread(Exception):

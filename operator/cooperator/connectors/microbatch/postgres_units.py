@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import Claim
@@ -11,9 +10,6 @@ from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPo
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.postgres import Database
 from cooperator.model import Epoch
-
-if TYPE_CHECKING:
-    pass
 
 
 class PostgresUnits:

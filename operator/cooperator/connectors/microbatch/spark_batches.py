@@ -137,6 +137,37 @@ def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Offs
     )
 
 
+class JobGroup:
+    """The Spark jobs of one task's batches, which ``cancel`` ends from any thread."""
+
+    def __init__(self, spark: "SparkSession", name: str, description: str = "a batch") -> None:
+        self.name = f"{name} {uuid.uuid4().hex}"
+        self._spark = spark
+        self._description = description
+        self._thread: int | None = None
+
+    def enter(self) -> None:
+        """Gives the thread's jobs this group, once: each Python thread has a JVM thread of its own."""
+        if self._thread != threading.get_ident():
+            self._thread = threading.get_ident()
+            self._spark.sparkContext.setJobGroup(self.name, self._description, interruptOnCancel=True)
+
+    def cancel(self) -> None:
+        try:
+            self._spark.sparkContext.cancelJobGroup(self.name)
+        except Exception as error:
+            log.info("cancelling the %s: %s", self.name, error)  # The JVM may have ended.
+
+
+def read_failure(java: Any, error: Exception) -> tuple[FailureKind, str]:
+    """Returns what ``KafkaTransactions`` knows of a query's failure; raises one that is not the JVM's."""
+    thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if thrown is None:
+        raise error
+    told = json.loads(java.failure(thrown))
+    return FailureKind(told["kind"]), told["error"]
+
+
 class SparkBatches:
     """Runs the batches of one task, all in one thread; ``cancel`` may be called by any."""
 
@@ -163,15 +194,14 @@ class SparkBatches:
         self._target = target.encode()
         self._slots = target.slots.count
         self._plan: Any = None
-        self._group = f"batches of {target.slots.prefix} {uuid.uuid4().hex}"
-        self._thread: int | None = None
+        self._group = JobGroup(spark, f"batches of {target.slots.prefix}")
 
     @property
     def reads_topics_apart(self) -> bool:
         return self._topic_of is not None
 
     def open(self, session: str) -> None:
-        self._name_jobs()
+        self._group.enter()
         failure = self._planned().open(session)
         if failure:
             answer = json.loads(failure)
@@ -183,24 +213,21 @@ class SparkBatches:
         slots: Sequence[Sequence[OffsetRange]],
         records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
-        self._name_jobs()
+        self._group.enter()
         batch = batch_of(session, slots, records)
         if self._topic_of is not None:
             batch["topics"] = [self._topic_of(slot[0].partition.topic) for slot in slots]
         return run_batch(self._planned(), batch, slots)
 
     def cancel(self) -> None:
-        try:
-            self._spark.sparkContext.cancelJobGroup(self._group)
-        except Exception as error:
-            log.info("cancelling the %s: %s", self._group, error)  # The JVM may have ended.
+        self._group.cancel()
 
     def close(self) -> None:
         try:
             if self._plan is not None:
                 self._plan.close()
         except Exception as error:
-            log.info("closing the producers of the %s: %s", self._group, error)
+            log.info("closing the producers of the %s: %s", self._group.name, error)
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""
@@ -211,12 +238,6 @@ class SparkBatches:
             untyped: Any = self.rows()
             self._plan = self._java.plan(untyped._jdf.queryExecution(), self._target)
         return self._plan
-
-    def _name_jobs(self) -> None:
-        """Gives the thread's jobs a group, once: each Python thread has a JVM thread of its own."""
-        if self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
-            self._spark.sparkContext.setJobGroup(self._group, "a batch", interruptOnCancel=True)
 
 
 class SparkEnds:
