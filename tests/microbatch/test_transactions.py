@@ -51,7 +51,7 @@ def test_a_hundred_partitions_are_one_job(session: Any, cluster: Cluster, unique
 
 
 def jobs(session: Any, task: Task) -> int:
-    return len(session.sparkContext.statusTracker().getJobIdsForGroup(task.batches._group))
+    return len(session.sparkContext.statusTracker().getJobIdsForGroup(task.batches._group.name))
 
 
 def test_limits_hold_and_a_busy_partition_leaves_room_for_the_others(
