@@ -1,7 +1,7 @@
 """One look for all tasks; tasks without news sleep, and no end is older than the position beside it."""
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
@@ -19,6 +19,7 @@ class FakeEnds:
         self.now: dict[Partition, int] = {}
         self.watched: set[Partition] = set()
         self.offsets: dict[Partition, int] = {}
+        self.ids: dict[str, str] = {}
         self.looks = 0
         self.away = False
         self.goes_on = threading.Event()
@@ -35,7 +36,8 @@ class FakeEnds:
         assert self.goes_on.wait(30)
         changed = {each: end for each, end in found.items() if self.offsets.get(each) != end}
         self.offsets |= changed
-        return Look(changed, dict.fromkeys(self.watched - set(found), "not here"))
+        ids, self.ids = self.ids, {}
+        return Look(changed, dict.fromkeys(self.watched - set(found), "not here"), ids)
 
     def close(self) -> None:
         pass
@@ -56,11 +58,13 @@ def watcher(cluster: FakeEnds) -> Iterator[EndWatcher]:
 class Waiting:
     """A task that waits in a thread of its own."""
 
-    def __init__(self, subscription: Subscription, positions: dict[Partition, int]) -> None:
+    def __init__(
+        self, subscription: Subscription, positions: dict[Partition, int], ids: Mapping[Partition, str] = {}
+    ) -> None:
         self.found: list[dict[Partition, int]] = []
 
         def wait() -> None:
-            self.found.append(dict(subscription.wait(positions)))
+            self.found.append(dict(subscription.wait(positions, ids)))
 
         self.thread = threading.Thread(target=wait, daemon=True)
         self.thread.start()
@@ -80,6 +84,19 @@ def test_a_task_learns_what_is_new_and_waits_while_nothing_is(cluster: FakeEnds,
     assert not waiting.found
     cluster.now[A] = 4
     assert waiting.result() == {A: 4}
+
+
+@pytest.mark.parametrize("known", ["old", ""])
+def test_a_topic_of_another_id_is_new_though_it_ends_where_the_task_is(
+    cluster: FakeEnds, watcher: EndWatcher, known: str
+) -> None:
+    cluster.now, cluster.ids = {A: 3}, {"b": "another"}
+    waiting = Waiting(watcher.subscribe([A], 0), {A: 3}, {A: known})
+    looks = cluster.looks
+    eventually(lambda: cluster.looks > looks + 2)
+    assert not waiting.found
+    cluster.ids = {"a": "new"}
+    assert waiting.result() == {A: 3}
 
 
 def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster: FakeEnds, watcher: EndWatcher) -> None:

@@ -27,7 +27,7 @@ class FakeSubscription:
 
     def restart(self) -> None: ...
 
-    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
+    def wait(self, positions: Mapping[Partition, int], ids: object = None) -> Mapping[Partition, int]:
         self.waits += 1
         assert self.waits < 500
         return {} if self.closed or dict(positions) == self.ends else self.ends

@@ -104,10 +104,13 @@ class RotatedEnds(Subscription):
     def restart(self) -> None:
         self._inner.restart()
 
-    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        while ends := self._inner.wait(positions):
-            if due := self._rotator.due(positions, ends, int(self._clock() * 1000)):
-                return due
+    def wait(
+        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+    ) -> Mapping[Partition, int]:
+        while ends := self._inner.wait(positions, ids):
+            due = self._rotator.due(positions, ends, int(self._clock() * 1000))
+            if due or self._inner.are_others(ids):
+                return due or positions
         return {}
 
     @property

@@ -194,17 +194,28 @@ class Subscription:
         self._after = self._watcher.begun()
         self._pending = True
 
-    def wait(self, positions: Mapping[Partition, int]) -> Mapping[Partition, int]:
-        """Returns the ends when something is new, at most once in an interval; empty when it was closed."""
+    def wait(
+        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+    ) -> Mapping[Partition, int]:
+        """Returns the ends when something is new, at most once in an interval; empty when it was closed.
+
+        ``ids`` are those of the topics that the positions belong to ("": unknown). A topic of another id is
+        new, even if it ends where the task is.
+        """
         while not self._closed:
             self._event.clear()
             look_ms, ends, _ = self._watcher.known(self.partitions, self._after)
-            self._pending = look_ms < 0 or has_news(positions, ends)
+            self._pending = look_ms < 0 or self.are_others(ids) or has_news(positions, ends)
             if ends and self._pending and due(self._last_ms, look_ms, self.interval_ms):
                 self._last_ms = look_ms
                 return ends
             self._event.wait()
         return {}
+
+    def are_others(self, ids: Mapping[Partition, str]) -> bool:
+        """Whether looks have found another id of a topic than one of these."""
+        found = self.topic_ids if ids else {}
+        return any(found.get(unit.topic, known) != known for unit, known in ids.items())
 
     @property
     def unknown(self) -> Mapping[Partition, str]:
@@ -223,7 +234,7 @@ class Subscription:
 
     def looked(self, look: Look) -> None:
         """The watcher calls it after each look. A task without news is not woken."""
-        if self._pending or not self.partitions.isdisjoint(look.ends):
+        if self._pending or look.topic_ids or not self.partitions.isdisjoint(look.ends):
             self._event.set()
 
     def close(self) -> None:

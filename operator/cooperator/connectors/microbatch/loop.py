@@ -153,7 +153,7 @@ class TaskLoop:
             start = tuple(OffsetRange(unit, first[unit], first[unit]) for unit in missing)
             if not self._batch(owned, start, positions, ids):
                 return
-        while ends := self.ends.wait(positions):
+        while ends := self.ends.wait(positions, {unit: ids.get(unit, "") for unit in positions}):
             # These ids were found before the records are read. So a topic that is created again meanwhile has
             # another id than the position, and is found by the next look.
             now = self.ends.topic_ids
