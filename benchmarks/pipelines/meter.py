@@ -4,7 +4,7 @@ import bisect
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,17 +53,22 @@ def tree_s(nodes: Mapping[Key, Node]) -> float:
 
 
 class Tree:
-    """The trees below some processes; ``roots`` is asked at each sample."""
+    """The trees below some processes, without those below ``others``; both are asked at each sample."""
 
-    def __init__(self, roots: Callable[[], Sequence[int]]) -> None:
+    def __init__(
+        self, roots: Callable[[], Sequence[int]], others: Callable[[], Sequence[int]] = lambda: ()
+    ) -> None:
         self._roots = roots
+        self._others = others
         self._nodes: dict[Key, Node] = {}
         self._living: dict[Key, psutil.Process] = {}
 
     def sample(self) -> tuple[float, int]:
         """Processor seconds since the processes began, and the resident bytes of those that live."""
+        others = frozenset(self._others())
+        self._leave(others)
         for pid in self._roots():
-            self._find(pid)
+            self._find(pid, others)
         resident = 0
         for key, process in list(self._living.items()):
             try:
@@ -77,10 +82,19 @@ class Tree:
             resident += memory.rss
         return tree_s(self._nodes), resident
 
-    def _find(self, pid: int) -> None:
+    def _leave(self, others: frozenset[int]) -> None:
+        """Forgets processes that turned out to be others', and those below them."""
+        theirs = {key for key in self._nodes if key[0] in others}
+        while more := {key for key, node in self._nodes.items() if node.parent in theirs} - theirs:
+            theirs |= more
+        for key in theirs:
+            del self._nodes[key]
+            self._living.pop(key, None)
+
+    def _find(self, pid: int, others: frozenset[int]) -> None:
         try:
             root = psutil.Process(pid)
-            family = [root, *root.children(recursive=True)]
+            family = [root, *_below(root, others)]
             known = {process.pid: (process.pid, process.create_time()) for process in family}
             for process in family:
                 key = known[process.pid]
@@ -90,6 +104,13 @@ class Tree:
                     self._living[key] = process
         except psutil.Error:
             return  # It ended meanwhile; the next sample sees the others.
+
+
+def _below(parent: psutil.Process, others: frozenset[int]) -> Iterator[psutil.Process]:
+    for child in parent.children():
+        if child.pid not in others:
+            yield child
+            yield from _below(child, others)
 
 
 @dataclass(frozen=True)
@@ -170,7 +191,7 @@ class Meter:
         return Sample(**mixed)
 
     def _run(self) -> None:
-        contender, servers = Tree(self.contender), Tree(self.servers)
+        contender, servers = Tree(self.contender), Tree(self.servers, self.contender)
         while not self._ending.wait(_SAMPLE_S):
             spent_s, resident = contender.sample()
             own = os.times()

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 import struct
 import subprocess
 import sys
@@ -76,6 +78,28 @@ def test_a_real_child_that_has_ended_still_counts() -> None:
     finally:
         parent.kill()
         parent.wait()
+
+
+def test_a_child_that_is_measured_apart_does_not_count_twice() -> None:
+    burn = "import time; end = time.process_time() + 1\nwhile time.process_time() < end: pass\ntime.sleep(60)"
+    program = (
+        "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]]);"
+        "print(child.pid, flush=True); child.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, burn], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        apart: list[int] = []
+        try:
+            ours, theirs = Tree(lambda: [parent.pid], lambda: apart), Tree(lambda: [child])
+            assert ours.sample()[1] > theirs.sample()[1], "the child is known as one of the parent's first"
+            apart.append(child)
+            deadline = time.monotonic() + 60
+            while theirs.sample()[0] < 1 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert ours.sample()[0] < 0.5
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("size_bytes", [100, 500, 10_000])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import Rollback, errors
 
 from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.microbatch.claims import Claim
@@ -237,23 +237,29 @@ class History:
             me.lines[move.unit], me.at[move.unit] = move.line_after, move.end
 
     def _writer(self, session: str, moves: Sequence[Move], connection: Connection) -> Steps:
-        """Writes a batch; Spark may repeat it after its commit."""
+        """Writes a batch, which may be repeated after its commit; its rows go through a copy or directly."""
+        direct = self.chance.random() < 0.5
         for _ in range(self.chance.choice([1, 1, 1, 2])):
             with connection.transaction():
+                if direct:
+                    self._insert(connection, moves)
                 yield "rows are copied"
                 writes = self.positions.advance(connection, session, moves)
-                if writes:
-                    yield "positions are moved"
-                    for move in moves:
-                        text: Any = (
-                            f"INSERT INTO {self.rows} SELECT %s, %s, generate_series(%s::int, %s::int)"
-                        )
-                        connection.execute(text, [move.unit, move.line, move.start, move.end - 1])
+                if not writes:
+                    raise Rollback
+                yield "positions are moved"
+                if not direct:
+                    self._insert(connection, moves)
                 yield "before the commit"
             late = [move.unit for move in moves if self.holders[move.unit] != session]
             assert not (writes and late), (
                 f"seed {self.seed}: {late} were written by an attempt that lost them"
             )
+
+    def _insert(self, connection: Connection, moves: Sequence[Move]) -> None:
+        text: Any = f"INSERT INTO {self.rows} SELECT %s, %s, generate_series(%s::int, %s::int)"
+        for move in moves:
+            connection.execute(text, [move.unit, move.line, move.start, move.end - 1])
 
     def _alter(self) -> None:
         """An operation on offsets; one that finds a lock is not repeated."""

@@ -10,6 +10,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from cooperator.connectors.postgres import describe_table
 from cooperator.connectors.postgres_lines import can_be_lines, lines
 from cooperator.connectors.postgres_sink import Lines, TargetTable, move, stage
 from tests.runtime.postgres import Postgres
@@ -90,6 +91,61 @@ def test_every_value_is_read_back_as_it_was(spark: SparkBench, postgres: Postgre
         rows = connection.execute(f"SELECT * FROM {table} ORDER BY number".encode()).fetchall()
     wanted = [tuple(row.values()) for row in given.to_pylist()]
     assert rows == wanted
+
+
+def test_text_that_is_no_utf_8_is_refused_and_not_replaced(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    table = unique.replace("-", "_")
+    postgres.query(f"CREATE TABLE {table} (text text)")
+    rows = spark.runtime.session(Event()).sql("SELECT CAST(X'61ff62' AS STRING) AS text")
+    chunk = Lines(TargetTable(table, ("text",), direct=True), lines(rows, {"text": "text"}).toArrow())
+    with postgres.session() as connection, pytest.raises(psycopg.DataError, match="invalid byte sequence"):
+        stage(connection, [chunk])
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_rows_are_added_in_their_order(postgres: Postgres, unique: str, direct: bool) -> None:
+    table = unique.replace("-", "_")
+    postgres.query(f"CREATE TABLE {table} (place serial, text text)")
+    # More than a sort of the server holds in memory.
+    texts = pa.table({"line": [f"{n} {'x' * 200}\n" for n in range(40_000)]})
+    chunk = Lines(TargetTable(table, ("text",), direct=direct), texts)
+    with postgres.session() as connection:
+        assert stage(connection, [chunk, chunk]) == 80_000
+        move(connection, [chunk, chunk])
+        is_in_order = "(place - 1) % 40000 = split_part(text, ' ', 1)::int"
+        query = f"SELECT count(*), count(*) FILTER (WHERE {is_in_order}) FROM {table}"
+        assert connection.execute(query.encode()).fetchone() == (80_000, 80_000)
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "waits"),
+    [
+        ("id integer, text text", "", False),
+        ("id integer CHECK (id > 0) DEFAULT 7, place serial", "CREATE INDEX ON {table} (id)", False),
+        ("id integer PRIMARY KEY", "", True),
+        ("id integer", "CREATE UNIQUE INDEX ON {table} (lower(id::text)) WHERE id > 3", True),
+        ("id integer, EXCLUDE (id WITH =)", "", True),
+        ("id integer GENERATED ALWAYS AS IDENTITY", "", True),
+        ("id integer", "ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", True),
+        ("id integer", "CREATE RULE r AS ON INSERT TO {table} DO ALSO NOTHING", True),
+        ("id integer, CONSTRAINT f FOREIGN KEY (id) REFERENCES {table}_keys", "", True),
+        ("id integer) PARTITION BY RANGE (id", "", True),
+    ],
+)
+def test_rows_are_copied_directly_only_where_none_waits_for_another(
+    postgres: Postgres, unique: str, columns: str, more: str, waits: bool
+) -> None:
+    table = unique.replace("-", "_")
+    with postgres.session() as connection:
+        connection.execute(f"CREATE TABLE {table}_keys (id integer PRIMARY KEY)".encode())
+        connection.execute(f"CREATE TABLE {table} ({columns})".format(table=table).encode())
+        if more:
+            connection.execute(more.format(table=table).encode())
+        found = describe_table(connection, table)
+        assert found is not None
+        assert found.inserts_wait == waits
 
 
 def test_lines_of_a_key_keep_the_last_row(postgres: Postgres, unique: str) -> None:

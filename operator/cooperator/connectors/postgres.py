@@ -84,13 +84,15 @@ class Table:
 
     ``columns`` maps names to types, in order. ``unique`` holds the sets of columns with a unique index; the
     primary key comes first. ``required`` maps the columns that must not be null to whether they have a
-    default.
+    default. ``inserts_wait``: a new row may wait for, or lock, what another transaction has written (keys,
+    triggers), or COPY treats it in another way than INSERT.
     """
 
     name: str
     columns: dict[str, str]
     unique: Sequence[tuple[str, ...]]
     required: Mapping[str, bool] = field(default_factory=dict)
+    inserts_wait: bool = True
 
 
 def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | None:
@@ -111,9 +113,16 @@ def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | 
         "AND indnkeyatts = indnatts ORDER BY indisprimary DESC, indexrelid",
         [oid],
     )
+    [(inserts_wait,)] = connection.execute(
+        "SELECT relkind <> 'r' OR relrowsecurity OR relhasrules OR relhastriggers OR EXISTS (SELECT FROM "
+        "pg_index WHERE indrelid = pg_class.oid AND (indisunique OR indisexclusion)) OR EXISTS (SELECT FROM "
+        "pg_attribute WHERE attrelid = pg_class.oid AND attidentity = 'a' AND NOT attisdropped) "
+        "FROM pg_class WHERE oid = %s",
+        [oid],
+    )
     required = {column: has_default for column, _, is_required, has_default in columns if is_required}
     types = {column: kind for column, kind, _, _ in columns}
-    return Table(name, types, [tuple(names) for (names,) in unique], required)
+    return Table(name, types, [tuple(names) for (names,) in unique], required, inserts_wait)
 
 
 def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> None:
@@ -197,6 +206,9 @@ class Database:
             unavailable = DatabaseUnavailable(f"{self._where}: {str(error).strip()}")
             self._tell(f"waiting for {unavailable}")
             raise unavailable from error
+        except Exception:
+            self._tell("")  # The server has answered.
+            raise
         self._tell("")
         return result
 

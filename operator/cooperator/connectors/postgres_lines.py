@@ -18,6 +18,7 @@ _AS_TEXT: Final = re.compile(
     r"(tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|date|timestamp_ntz|void)\Z"
 )
 _JSON: Final = ("json", "jsonb")
+_ESCAPED: Final = "cooperator_copy_text"
 
 
 def can_be_lines(types: Sequence[tuple[str, str]], columns: Mapping[str, str]) -> bool:
@@ -31,7 +32,9 @@ def lines(rows: "DataFrame", columns: Mapping[str, str]) -> "DataFrame":
     ``columns`` maps the table's columns to their types; others are written as the text of their type.
     """
     import pyspark.sql.functions as F  # noqa: N812
+    from pyspark.sql.types import BinaryType
 
+    rows.sparkSession.udf.registerJavaFunction(_ESCAPED, "dev.cooperator.spark.CopyText", BinaryType())
     parts: list[Column] = []
     for field in rows.schema.fields:
         name = "`" + field.name.replace("`", "``") + "`"
@@ -101,6 +104,4 @@ def _escaped(text: "Column", kind: "DataType") -> "Column":
 
     if not isinstance(kind, T.StringType | T.BinaryType | T.ArrayType | T.StructType | T.MapType):
         return text
-    for plain, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-        text = F.replace(text, F.lit(plain), F.lit(escaped))
-    return text
+    return F.call_function(_ESCAPED, text.cast("binary")).cast("string")

@@ -2,7 +2,8 @@
 
 Rows go into a temporary table first, so that rows of the target, and of the table of positions, are locked
 only during statements that run on the server: a client that freezes holds no lock for longer than
-``transaction.timeout.ms``, which does not count while the server waits for a COPY.
+``transaction.timeout.ms``, which does not count while the server waits for a COPY. Where no row can wait for
+another one (a table without keys and triggers), they go directly into the target.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from cooperator.connectors.postgres_lines import payloads
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
+    from psycopg import sql
 
 DELETED = "__deleted"
 """A column that the table does not have: where it is true, the row with that key is deleted."""
@@ -27,12 +29,13 @@ class TargetTable:
     """The table that rows go to.
 
     ``columns`` are those of each row, in order. ``key`` holds the columns that identify a row; if it is
-    empty, rows are added.
+    empty, rows are added. ``direct``: they need no temporary table.
     """
 
     table: str
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
+    direct: bool = False
 
 
 class Chunk(NamedTuple):
@@ -66,7 +69,10 @@ class Lines(NamedTuple):
 
 
 def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk | Lines]) -> int:
-    """Copies rows into temporary tables of this transaction; returns how many."""
+    """Copies rows into temporary tables of this transaction, or directly; returns how many.
+
+    If the transaction is not to write them after all, it must be rolled back.
+    """
     for number, chunk in enumerate(chunks):
         _stage(connection, chunk, f"{_STAGING}_{number}")
     return sum(chunk.size for chunk in chunks)
@@ -75,7 +81,8 @@ def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk | Lines]
 def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk | Lines]) -> None:
     """Moves what was staged into the real tables."""
     for number, chunk in enumerate(chunks):
-        _move(connection, chunk.target, f"{_STAGING}_{number}")
+        if not chunk.target.direct:
+            _move(connection, chunk.target, f"{_STAGING}_{number}")
 
 
 def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, staging: str) -> None:
@@ -91,17 +98,24 @@ def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, staging:
         "columns": sql.SQL(", ").join(map(sql.Identifier, target.columns)),
         "number": sql.Identifier(_NUMBER),
     }
+    if target.direct:
+        _copy(connection, chunk, sql.SQL("COPY {table} ({columns}) FROM STDIN").format(**named))
+        return
     connection.execute(
         sql.SQL(
             "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {selected} FROM {table} LIMIT 0"
         ).format(**named)
     )
-    connection.execute(
-        sql.SQL("ALTER TABLE {staging} ADD COLUMN {number} bigint GENERATED ALWAYS AS IDENTITY").format(
-            **named
+    if target.key:
+        connection.execute(
+            sql.SQL("ALTER TABLE {staging} ADD COLUMN {number} bigint GENERATED ALWAYS AS IDENTITY").format(
+                **named
+            )
         )
-    )
-    statement = sql.SQL("COPY {staging} ({columns}) FROM STDIN").format(**named)
+    _copy(connection, chunk, sql.SQL("COPY {staging} ({columns}) FROM STDIN").format(**named))
+
+
+def _copy(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, statement: "sql.Composed") -> None:
     with connection.cursor().copy(statement) as copy:
         chunk.copy(copy)
 
@@ -124,10 +138,9 @@ def _move(connection: "psycopg.Connection[Any]", target: TargetTable, staging: s
         "key": sql.SQL(", ").join(map(sql.Identifier, target.key)),
     }
     if not target.key:
+        # A temporary table is read from its first row to its last one, so the order is that of the copy.
         connection.execute(
-            sql.SQL(
-                "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ORDER BY {number}"
-            ).format(**parts)
+            sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}").format(**parts)
         )
         return
     others = [sql.Identifier(name) for name in columns if name not in target.key]

@@ -142,7 +142,8 @@ def target_of(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
-    return FittedTable(table, TargetTable(name, names, _key(table, names, options)))
+    direct = not table.inserts_wait
+    return FittedTable(table, TargetTable(name, names, _key(table, names, options), direct))
 
 
 def table_name(options: KafkaToPostgresOptions, topic: str) -> str:

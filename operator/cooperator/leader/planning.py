@@ -9,6 +9,7 @@ from cooperator.leader.state import LeaderState
 from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.handback import evenly
 from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName
+from cooperator.model.java import SpreadHashes
 from cooperator.planner import Workspace
 from cooperator.planner import plan as decide
 from cooperator.planner.problem import Assignor
@@ -38,6 +39,11 @@ class Planning:
         """As ``decide``, of a round that every member joins without tasks (policy Eager)."""
         stopped = tuple(member.having((), frozenset(), member.applied) for member in view.members)
         return self.decide(replace(view, members=stopped), memory)
+
+    @property
+    def name_hashes(self) -> SpreadHashes | None:
+        """As the workspace's."""
+        return self._workspace.name_hashes
 
     def note_refused(self, fitted: Fitted) -> None:
         """Note the tasks of a plan for which the group's record has no room."""

@@ -8,10 +8,11 @@ allocation decoded that equals what the leader predicted (``expect``, ``foresee`
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cooperator.group import JoinedMember, Round
 from cooperator.model import Member
-from cooperator.wire import DecodeError, KnownItems, Role, decode_metadata, member_of
+from cooperator.wire import DecodeError, KnownHead, KnownItems, Role, decode_metadata, member_of
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,11 @@ class Reports:
     offsets: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     metadata: bytes
     member: Member | None
     offset: int
-    known: KnownItems = field(default_factory=KnownItems)
+    known: KnownItems
 
 
 class ReportReader:
@@ -50,7 +50,8 @@ class ReportReader:
 
     def read(self, round_: Round) -> Reports:
         """Never raises: a member without valid Connect metadata is idle, and a warning is logged."""
-        self._known = {joined.member_id: self._decode(joined) for joined in round_.members}
+        head = KnownHead()
+        self._known = {joined.member_id: self._decode(joined, head) for joined in round_.members}
         members = tuple(d.member for d in self._known.values() if d.member is not None)
         idle = tuple(member_id for member_id, d in self._known.items() if d.member is None)
         highest = max((d.offset for d in self._known.values() if d.member is not None), default=-1)
@@ -85,17 +86,17 @@ class ReportReader:
             known.foresee(member.owned, member.stopping, assigned)
         self._changing = []
 
-    def _decode(self, joined: JoinedMember) -> _Decoded:
+    def _decode(self, joined: JoinedMember, head: KnownHead) -> _Decoded:
         known = self._known.get(joined.member_id)
         if known is not None and known.metadata == joined.metadata:
             return known
         items = KnownItems() if known is None else known.known
         try:
-            metadata = decode_metadata(joined.metadata, items)
+            metadata = decode_metadata(joined.metadata, items, head)
         except DecodeError as error:
             log.warning("member %s gets no work: %s", joined.member_id, error)
-            return _Decoded(joined.metadata, None, -1)
+            return _Decoded(joined.metadata, None, -1, KnownItems())
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
-            return _Decoded(joined.metadata, None, -1)
+            return _Decoded(joined.metadata, None, -1, KnownItems())
         member = member_of(joined.member_id, joined.client_id, metadata)
         return _Decoded(joined.metadata, member, metadata.config_offset, items)

@@ -138,7 +138,10 @@ class Rounds:
         epoch = Epoch(memory.term, event.generation)
         assignment = agent._replace(epoch=epoch, events=events)
         limit_bytes = state.max_group_bytes
-        answer = answers.of_plan(event, plan, self._settings.url, assignment, state.record, limit_bytes)
+        hashes = self._planning.name_hashes
+        answer = answers.of_plan(
+            event, plan, self._settings.url, assignment, state.record, limit_bytes, hashes
+        )
         self._planning.note_refused(fitted)
         if fitted.postponed and self._planning.policy.name is not PolicyName.DEFAULT and not plan.is_empty:
             self._requests.want("the rest of a plan that is handed out in several rounds", now_ms)

@@ -25,16 +25,25 @@ def hash_map_order(keys: Sequence[str]) -> list[str]:
     return _by_bucket(keys, buckets)
 
 
-def hash_set_order(keys: Iterable[str]) -> list[str]:
+class SpreadHashes(dict[str, int]):
+    """``spread_hash`` of strings, made on first use."""
+
+    def __missing__(self, key: str) -> int:
+        self[key] = found = spread_hash(key)
+        return found
+
+
+def hash_set_order(keys: Iterable[str], hashes: SpreadHashes | None = None) -> list[str]:
     """Return the distinct ``keys`` in the order of ``new HashSet<>(keys)``.
 
     The table is sized in advance, by all of ``keys``. (As above, a bucket of more than eight may differ.)
+    ``hashes``: those that are known already.
     """
     given = list(keys)
     if len(given) < 2:
         return given
     wanted = max(int(len(given) / 0.75) + 1, 16)
-    return _by_bucket(given, 1 << (wanted - 1).bit_length())
+    return _by_bucket(given, 1 << (wanted - 1).bit_length(), hashes)
 
 
 def sort_strings(strings: Iterable[str]) -> list[str]:
@@ -49,8 +58,8 @@ def sort_tasks(tasks: Iterable[TaskId]) -> list[TaskId]:
 
 def spread_hash(key: str) -> int:
     """Return ``String.hashCode()`` with its upper half folded in; HashMap uses the lower bits of this."""
-    if key.isascii() and 0 < len(key) <= _SHORT:
-        # Python reads digits much faster than a loop adds them up: a leader hashes 10,000 names in one round.
+    if 0 < len(key) <= _SHORT and key.isascii():
+        # Python reads digits much faster than a loop adds them up: a leader hashes 10,000 names.
         units = key.encode()
         value = 31 * int(units.translate(_HIGH), 31) + int(units.translate(_LOW), 31)
     else:
@@ -61,9 +70,9 @@ def spread_hash(key: str) -> int:
     return value ^ (value >> 16)
 
 
-def _by_bucket(keys: Iterable[str], buckets: int) -> list[str]:
-    mask = buckets - 1
-    bucket_of = {key: spread_hash(key) & mask for key in keys}
+def _by_bucket(keys: Iterable[str], buckets: int, hashes: SpreadHashes | None = None) -> list[str]:
+    mask, known = buckets - 1, SpreadHashes() if hashes is None else hashes
+    bucket_of = {key: known[key] & mask for key in keys}
     return sorted(bucket_of, key=bucket_of.__getitem__)
 
 

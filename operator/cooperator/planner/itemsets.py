@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
+from cooperator.model.java import SpreadHashes, spread_hash
 
 # TaskId's constructor is slow Python code; a configuration may have 100,000 tasks.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -21,11 +22,15 @@ class Items(NamedTuple):
 
 
 class Configured(NamedTuple):
-    """The configured items. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names."""
+    """The configured items. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names.
+
+    ``hashes``: of the names, as Java's collections use them.
+    """
 
     items: Items
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
     connectors: tuple[str, ...]
+    hashes: SpreadHashes
 
     def sort(self, items: Collection[TaskId], instances: bool) -> Sequence[TaskId]:
         """Sort ``items``, which are configured and of one kind."""
@@ -49,7 +54,8 @@ def configured(task_counts: Mapping[str, int]) -> Configured:
     named = ((repeat(connector), range(task_counts[connector])) for connector in connectors)
     tasks = tuple(map(_new_task_id, repeat(TaskId), chain.from_iterable(starmap(zip, named))))
     parts = frozenset(instances), frozenset(tasks)
-    return Configured(Items(parts[0] | parts[1], *parts), (instances, tasks), connectors)
+    hashes = SpreadHashes(zip(connectors, map(spread_hash, connectors), strict=True))
+    return Configured(Items(parts[0] | parts[1], *parts), (instances, tasks), connectors, hashes)
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:

@@ -15,6 +15,7 @@ from cooperator.wire.assignment import (
     AgentAssignment,
     AssignmentEncoder,
     ExtendedAssignment,
+    KnownHead,
     decode_assignment,
     encode_assignment,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "EncodeError",
     "ExtendedAssignment",
     "FencingRecord",
+    "KnownHead",
     "KnownItems",
     "LeaderRecord",
     "LoggerRecord",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, TaskId
+from cooperator.model.java import SpreadHashes
 from cooperator.wire import primitives
 from cooperator.wire.items import ItemsWriter, KnownItems, read_items
 from cooperator.wire.primitives import ByteReader
@@ -71,9 +72,12 @@ class AssignmentEncoder:
 
     __slots__ = ("_head", "_incremental", "_items", "_tail")
 
-    def __init__(self, common: ExtendedAssignment, protocol: Protocol) -> None:
+    def __init__(
+        self, common: ExtendedAssignment, protocol: Protocol, hashes: SpreadHashes | None = None
+    ) -> None:
+        """``hashes``: those of connectors' names that are known already."""
         self._incremental = protocol is not Protocol.DEFAULT
-        self._items = ItemsWriter()
+        self._items = ItemsWriter(hashes)
         self._head = b"".join(
             (
                 primitives.int16(protocol.version, "assignment.version"),
@@ -102,18 +106,39 @@ class AssignmentEncoder:
         return b"".join((self._head, new, gone, self._tail))
 
 
-def decode_assignment(data: bytes, known: KnownItems | None = None) -> ExtendedAssignment:
+class KnownHead:
+    """The fields before the items as they were read last: the allocations of a round's members share them."""
+
+    __slots__ = ("_bytes", "_fields")
+
+    def __init__(self) -> None:
+        self._bytes, self._fields = b"", (0, 0, "", "", 0)
+
+    def read(self, reader: ByteReader) -> tuple[int, int, str, str, int]:
+        """Version, error, leader, leader_url, config_offset. Raises DecodeError."""
+        if not self._bytes or not reader.skip(self._bytes):
+            start = reader.position
+            self._fields = (
+                check_version(reader.int16("assignment.version"), "assignment.version"),
+                reader.int16("assignment.error"),
+                reader.string("assignment.leader"),
+                reader.string("assignment.leader_url"),
+                reader.int64("assignment.config_offset"),
+            )
+            self._bytes = reader.since(start)
+        return self._fields
+
+
+def decode_assignment(
+    data: bytes, known: KnownItems | None = None, head: KnownHead | None = None
+) -> ExtendedAssignment:
     """Decode an assignment of any version; the items keep the order of the bytes. Raises DecodeError.
 
     From v1 on missing trailing fields have defaults, as in Java. ``known``: reads the assigned items, for a
-    caller that decodes nearly the same items repeatedly.
+    caller that decodes nearly the same items repeatedly; ``head``: for one that decodes many of one round.
     """
     reader = ByteReader(data)
-    version = check_version(reader.int16("assignment.version"), "assignment.version")
-    error = reader.int16("assignment.error")
-    leader = reader.string("assignment.leader")
-    leader_url = reader.string("assignment.leader_url")
-    config_offset = reader.int64("assignment.config_offset")
+    version, error, leader, leader_url, config_offset = (head or KnownHead()).read(reader)
     revoked: tuple[TaskId, ...] = ()
     delay_ms = 0
     if version == 0:

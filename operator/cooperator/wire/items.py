@@ -11,7 +11,7 @@ from itertools import filterfalse, repeat
 from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.model.java import hash_set_order
+from cooperator.model.java import SpreadHashes, hash_set_order
 from cooperator.wire import primitives
 from cooperator.wire.primitives import ByteReader, DecodeError
 
@@ -159,11 +159,15 @@ class _OnlyNumbers(dict[int, bytes]):
 
 
 class ItemsWriter:
-    """Writes the items of many members: their common parts are encoded once."""
+    """Writes the items of many members: their common parts are encoded once.
 
-    __slots__ = ("_names", "_only", "_several")
+    ``hashes``: those of connectors' names that are known already.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_hashes", "_names", "_only", "_several")
+
+    def __init__(self, hashes: SpreadHashes | None = None) -> None:
+        self._hashes = SpreadHashes() if hashes is None else hashes
         self._names = _Names()
         self._several: dict[tuple[int, ...], bytes] = {}
         self._only = _OnlyNumbers()
@@ -174,7 +178,10 @@ class ItemsWriter:
 
     def write_hashed(self, items: Sequence[TaskId], field: str) -> bytes:
         """As ``write``, with the instances in the iteration order of a Java HashSet."""
-        return self._write(items, hash_set_order, field)
+        return self._write(items, self._hashed, field)
+
+    def _hashed(self, connectors: Iterable[str]) -> list[str]:
+        return hash_set_order(connectors, self._hashes)
 
     def _write(self, items: Sequence[TaskId], in_order: _InOrder, field: str) -> bytes:
         if not items:

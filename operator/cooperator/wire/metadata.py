@@ -9,7 +9,12 @@ from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, Member, TaskId, Warmth
 from cooperator.wire import primitives
-from cooperator.wire.assignment import ExtendedAssignment, decode_assignment, encode_assignment
+from cooperator.wire.assignment import (
+    ExtendedAssignment,
+    KnownHead,
+    decode_assignment,
+    encode_assignment,
+)
 from cooperator.wire.items import KnownItems, read_items, write_items
 from cooperator.wire.primitives import ByteReader, DecodeError, EncodeError
 from cooperator.wire.protocol import Protocol, check_version
@@ -22,6 +27,8 @@ _NO_ALLOCATION: Final = primitives.nullable_bytes(None, "metadata.allocation")
 """Separates metadata v0 from a trailer: stock workers read v0 as v1 and take what follows for its fields."""
 _NONE: Final[frozenset[TaskId]] = frozenset()
 _EPOCH: Final = struct.Struct(">qi")
+_USUAL: Final = struct.Struct(">ibbqid")
+"""Nothing is stopping, the member does not drain and has applied an epoch; and its capacity."""
 
 
 class Role(StrEnum):
@@ -99,11 +106,11 @@ def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
     return b"".join(parts)
 
 
-def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
+def decode_metadata(data: bytes, known: KnownItems | None = None, head: KnownHead | None = None) -> Metadata:
     """Decode metadata of any version; trailing bytes that are not ours are ignored. Raises DecodeError.
 
     An item that the allocation lists twice counts once. ``known``: reads the allocation's items, for a caller
-    that decodes one member's metadata every round.
+    that decodes one member's metadata every round; ``head``: for one that decodes many of one round.
     """
     reader = ByteReader(data)
     version = check_version(reader.int16("metadata.version"), "metadata.version")
@@ -113,7 +120,7 @@ def decode_metadata(data: bytes, known: KnownItems | None = None) -> Metadata:
     if version > 0 and reader.remaining:
         encoded = reader.nullable_bytes("metadata.allocation")
         if encoded is not None:
-            allocation = decode_assignment(encoded, known or KnownItems())
+            allocation = decode_assignment(encoded, known or KnownItems(), head)
     elif version == 0:
         reader.skip(_NO_ALLOCATION)
     return Metadata(url, config_offset, allocation, _read_report(reader))
@@ -149,12 +156,17 @@ def _read_report(reader: ByteReader) -> AgentReport | None:
     role = _ROLES.get(payload.int8("agent.role"), Role.LEADER)
     identity = payload.string("agent.identity")
     incarnation = payload.string("agent.incarnation")
-    stopping = _NONE if payload.skip(_EMPTY) else frozenset(read_items(payload, "agent.stopping"))
-    draining = payload.boolean("agent.draining")
-    applied: Epoch | None = None
-    if payload.boolean("agent.applied"):
-        applied = Epoch(*payload.unpack(_EPOCH, "agent.applied"))
-    capacity = payload.float64("agent.capacity")
+    usual = payload.peek(_USUAL)
+    if usual is not None and usual[:3] == (0, 0, 1):
+        payload.raw(_USUAL.size, "agent")
+        stopping, draining, applied, capacity = _NONE, False, Epoch(usual[3], usual[4]), usual[5]
+    else:
+        stopping = _NONE if payload.skip(_EMPTY) else frozenset(read_items(payload, "agent.stopping"))
+        draining = payload.boolean("agent.draining")
+        applied = None
+        if payload.boolean("agent.applied"):
+            applied = Epoch(*payload.unpack(_EPOCH, "agent.applied"))
+        capacity = payload.float64("agent.capacity")
     if not math.isfinite(capacity):
         raise DecodeError(f"agent.capacity: {capacity} is not finite")
     zone = payload.string("agent.zone")

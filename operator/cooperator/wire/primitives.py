@@ -138,6 +138,12 @@ class ByteReader:
         value, self._position = done
         return value
 
+    def peek(self, layout: struct.Struct) -> tuple[Any, ...] | None:
+        """Returns what ``unpack`` would, and consumes nothing; None if there are too few bytes."""
+        if layout.size > len(self._data) - self._position:
+            return None
+        return layout.unpack_from(self._data, self._position)
+
     def unpack(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:
         """Read several values at once."""
         try:

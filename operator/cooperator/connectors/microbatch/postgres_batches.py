@@ -89,6 +89,8 @@ class PostgresBatches:
             return Outcome(0, [error.failure])
         try:
             rows = self._database.once(lambda connection: self._write(connection, session, chunks, moves))
+        except _WrittenBefore as before:
+            rows = before.rows
         except (DatabaseUnavailable, Superseded) as error:
             return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, str(error))])
         self._units.moved(moves)
@@ -108,8 +110,9 @@ class PostgresBatches:
         self, connection: "psycopg.Connection[Any]", session: str, chunks: Chunks, moves: Sequence[Move]
     ) -> int:
         rows = stage(connection, chunks)
-        if self._positions.advance(connection, session, moves):
-            move(connection, chunks)
+        if not self._positions.advance(connection, session, moves):
+            raise _WrittenBefore(rows)
+        move(connection, chunks)
         return rows
 
     def _rows(
@@ -159,6 +162,14 @@ class PostgresBatches:
             if kind is FailureKind.FAILED:
                 raise
             raise _Unread(SlotFailure(0, kind, told)) from error
+
+
+class _WrittenBefore(Exception):
+    """Another transaction has written this batch, so this one must be rolled back."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(rows)
+        self.rows = rows
 
 
 class _Unread(Exception):

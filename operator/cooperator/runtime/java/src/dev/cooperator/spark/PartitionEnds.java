@@ -28,8 +28,8 @@ import org.slf4j.LoggerFactory;
 /**
  * The ends of partitions, asked of each broker in one request.
  *
- * <p>With {@code read_committed} an end is the last stable offset. The ids of topics are asked for less often:
- * they tell a topic that was deleted and created again. It is not thread-safe.
+ * <p>With {@code read_committed} an end is the last stable offset. The ids of topics tell a topic that was
+ * deleted and created again; those of topics without news are asked for less often. It is not thread-safe.
  */
 public final class PartitionEnds implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(PartitionEnds.class);
@@ -76,31 +76,55 @@ public final class PartitionEnds implements AutoCloseable {
     answer.putArray("ends");
     answer.putArray("unknown");
     answer.putArray("ids");
-    identify(answer, deadlineNs);
+    Map<TopicPartition, Long> changed = new HashMap<>();
     for (TopicPartition partition : watched.keySet()) {
       try {
         long leftNs = Math.max(0, deadlineNs - System.nanoTime());
         long end = result.partitionResult(partition).get(leftNs, TimeUnit.NANOSECONDS).offset();
-        Long before = ends.put(partition, end);
-        if (before == null || before != end) {
-          answer.withArray("ends").addArray().add(partition.topic()).add(partition.partition()).add(end);
+        if (!Long.valueOf(end).equals(ends.get(partition))) {
+          changed.put(partition, end);
         }
       } catch (ExecutionException | TimeoutException error) {
-        Throwable cause = error instanceof TimeoutException ? error : error.getCause();
-        answer.withArray("unknown").addArray().add(partition.topic()).add(partition.partition()).add("" + cause);
+        unknown(answer, partition, error);
       }
     }
+    Map<String, Exception> unidentified = identify(changed.keySet(), answer, deadlineNs);
+    changed.forEach(
+        (partition, end) -> {
+          Exception error = unidentified.get(partition.topic());
+          if (error != null) {
+            unknown(answer, partition, error);
+          } else {
+            ends.put(partition, end);
+            answer.withArray("ends").addArray().add(partition.topic()).add(partition.partition()).add(end);
+          }
+        });
     return answer.toString();
   }
 
-  /** Asks for the ids of topics if it is time to; topics without an answer keep theirs. */
-  private void identify(ObjectNode answer, long deadlineNs) throws InterruptedException {
-    if (!ids.isEmpty() && System.nanoTime() - identifiedNs < IDENTIFY_NS) {
-      return;
-    }
-    identifiedNs = System.nanoTime();
+  private static void unknown(ObjectNode answer, TopicPartition partition, Exception error) {
+    Throwable cause = error instanceof ExecutionException ? error.getCause() : error;
+    answer.withArray("unknown").addArray().add(partition.topic()).add(partition.partition()).add("" + cause);
+  }
+
+  /**
+   * Asks for the ids of these partitions' topics, and of all if it is time to; returns the topics without an
+   * answer, with the reason.
+   *
+   * <p>It comes after the ends were found: an end with a topic's old id cannot be one of the new topic.
+   */
+  private Map<String, Exception> identify(Set<TopicPartition> changed, ObjectNode answer, long deadlineNs)
+      throws InterruptedException {
+    boolean all = ids.isEmpty() || System.nanoTime() - identifiedNs >= IDENTIFY_NS;
     Set<String> topics = new TreeSet<>();
-    watched.keySet().forEach(partition -> topics.add(partition.topic()));
+    (all ? watched.keySet() : changed).forEach(partition -> topics.add(partition.topic()));
+    Map<String, Exception> unidentified = new HashMap<>();
+    if (topics.isEmpty()) {
+      return unidentified;
+    }
+    if (all) {
+      identifiedNs = System.nanoTime();
+    }
     Map<String, KafkaFuture<TopicDescription>> described =
         admin.describeTopics(TopicCollection.ofTopicNames(topics)).topicNameValues();
     for (Map.Entry<String, KafkaFuture<TopicDescription>> each : described.entrySet()) {
@@ -112,8 +136,10 @@ public final class PartitionEnds implements AutoCloseable {
         }
       } catch (ExecutionException | TimeoutException error) {
         LOG.debug("the id of {} is unknown: {}", each.getKey(), error.toString());
+        unidentified.put(each.getKey(), error);
       }
     }
+    return unidentified;
   }
 
   @Override
