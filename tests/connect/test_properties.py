@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connect.jvm import login_options
 from cooperator.connect.log4j import LOG4J_1, LOG4J_2, logging_files
 from cooperator.connect.properties import (
     ENV,
@@ -107,6 +108,9 @@ def test_every_reserved_setting_is_set_here_or_left_to_kafkas_default() -> None:
         "ssl.endpoint.identification.algorithm",
         "ssl.keystore.location",
         "ssl.truststore.certificates",
+        # Only OAUTHBEARER has them.
+        "sasl.login.callback.handler.class",
+        "sasl.oauthbearer.token.endpoint.url",
     }
     assert made["plugin.path"] == "/a,/b"
 
@@ -127,6 +131,53 @@ def test_secrets_are_written_as_references_only() -> None:
     assert made["ssl.truststore.location"] == "/c/ca.crt"
     assert SECRETS.providers[FILES]["param.allowed.paths"] == "/s,/t"
     assert security_settings(worker().spec.kafka, SecretFiles()) == {}
+
+
+OAUTH = {
+    "mechanism": "OAUTHBEARER",
+    "secretRef": {"name": "client"},
+    "oauthbearer": {
+        "tokenEndpointUrl": "https://idp.example/token",
+        "scope": "kafka",
+        "caSecretRef": {"name": "idp"},
+    },
+}
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def test_a_worker_gets_its_tokens_by_references_to_client_id_and_secret() -> None:
+    url = "https://idp.example/token"
+    made = security_settings(
+        worker(kafka={"securityProtocol": "SASL_SSL", "sasl": OAUTH}).spec.kafka,
+        SecretFiles(sasl="/s", token_ca="/i", token_url=url),
+    )
+    assert made == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": (
+            f'{MODULE} required clientId="${{{FILES}:/s:username}}" clientSecret="${{{FILES}:/s:password}}" '
+            'scope="kafka" ssl.truststore.type="PEM" ssl.truststore.location="/i/ca.crt";'
+        ),
+        "sasl.login.callback.handler.class": HANDLER,
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+    assert login_options(url) == [
+        "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://idp.example/token"
+    ]
+
+
+def test_a_worker_logs_in_by_the_token_of_its_pod() -> None:
+    token = {"mechanism": "OAUTHBEARER", "oauthbearer": {"serviceAccountToken": {"audience": "kafka"}}}
+    kafka = worker(kafka={"securityProtocol": "SASL_PLAINTEXT", "sasl": token}).spec.kafka
+    made = security_settings(kafka, SecretFiles(token_url="file:///t/token"))
+
+    assert made["sasl.jaas.config"] == f"{MODULE} required;"
+    assert made["sasl.oauthbearer.token.endpoint.url"] == "file:///t/token"
+    assert login_options("file:///t/token") == [
+        "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file:///t/token",
+        "-Dorg.apache.kafka.sasl.oauthbearer.allowed.files=/t/token",
+    ]
 
 
 def test_host_name_verification_can_be_disabled() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from cooperator.controller.api.access import KafkaAccess
 from cooperator.controller.api.client import Api, ApiError, Kind
 from cooperator.crd import Worker, parse
+from cooperator.host.security import OwnToken
 
 
 class Secrets(Api):
@@ -89,3 +90,29 @@ def test_without_security_no_secret_is_read(tmp_path: Path) -> None:
     access = KafkaAccess(api, tmp_path)
     access.renew(plain)
     assert (access.settings, access.refusal, api.asked) == ({}, "", 0)
+
+
+def with_token(servers: str) -> Worker:
+    [found] = parse(
+        "apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {name: lake}\n"
+        f"spec: {{{servers} kafka: {{securityProtocol: SASL_SSL, sasl: {{mechanism: OAUTHBEARER, "
+        "oauthbearer: {serviceAccountToken: {audience: kafka}}}}}",
+        "t",
+    )
+    assert isinstance(found, Worker)
+    return found
+
+
+def test_the_operators_own_token_is_for_its_own_brokers_only(tmp_path: Path) -> None:
+    access = KafkaAccess(Secrets(), tmp_path, OwnToken(tmp_path / "token", "kafka"), "kafka:9093")
+
+    for servers in ("", "bootstrapServers: 'kafka:9093',"):
+        access.renew(with_token(servers))
+        assert access.settings is not None, access.refusal
+        assert access.settings["sasl_oauth_token_provider"].login.file == tmp_path / "token"
+
+    # The author of a Worker chooses the brokers, and could log in elsewhere as the operator.
+    for servers in ("mirror:9093", "kafka:9093,mirror:9093", "KAFKA:9093"):
+        access.renew(with_token(f"bootstrapServers: '{servers}',"))
+        assert access.settings is None
+        assert "the operator has no token for these brokers" in access.refusal

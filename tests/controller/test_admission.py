@@ -86,11 +86,21 @@ def test_the_policy_refuses_what_the_operator_refuses(guarded: Guarded) -> None:
     assert guarded.of_template(USEFUL) == ""
     assert guarded.refusal({}) == ""
     kafka, tls = {"securityProtocol": "SASL_SSL"}, {"securityProtocol": "SSL"}
+    oauth = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "login"}}
+    endpoint = {"tokenEndpointUrl": "https://idp.example/token"}
+    projected = {"serviceAccountToken": {"audience": "kafka"}}
     for spec in (
         {"imagePullSecrets": ["admin"]},
         {"kafka": {**kafka, "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "admin"}}}},
         {"kafka": {**tls, "tls": {"caSecretRef": {"name": "admin"}}}},
         {"kafka": {**tls, "tls": {"certificateSecretRef": {"name": "admin"}}}},
+        {
+            "kafka": {
+                **kafka,
+                "sasl": {**oauth, "oauthbearer": {**endpoint, "caSecretRef": {"name": "admin"}}},
+            }
+        },
+        {"kafka": {**kafka, "sasl": {"mechanism": "OAUTHBEARER", "oauthbearer": projected}}},
         {"serviceAccountName": "default"},
         {
             "template": {
@@ -103,6 +113,16 @@ def test_the_policy_refuses_what_the_operator_refuses(guarded: Guarded) -> None:
         {"imagePullSecrets": ["login"], "serviceAccountName": "wide"},
         {"template": {"spec": volume(secret={"secretName": "login"})}},
         {"kafka": {**kafka, "sasl": {"mechanism": "PLAIN", "secretRef": {"name": "login"}}}},
+        {
+            "kafka": {
+                **kafka,
+                "sasl": {**oauth, "oauthbearer": {**endpoint, "caSecretRef": {"name": "login"}}},
+            }
+        },
+        {
+            "serviceAccountName": "wide",
+            "kafka": {**kafka, "sasl": {"mechanism": "OAUTHBEARER", "oauthbearer": projected}},
+        },
     ):
         assert guarded.refusal(spec) == "", spec
 

@@ -257,6 +257,21 @@ def test_secrets_and_accounts_are_those_that_the_installation_names() -> None:
     assert kafka_not_allowed(kafka, Allowance(secrets=frozenset({"login"}))) == ""
 
 
+def test_a_token_for_kafka_is_one_of_an_account_that_the_installation_names() -> None:
+    source = {"serviceAccountToken": {"audience": "https://kubernetes.default.svc"}}
+    sasl = {"mechanism": "OAUTHBEARER", "oauthbearer": source}
+    asked = {"kafka": {"securityProtocol": "SASL_SSL", "sasl": sasl}}
+    said = not_allowed(worker(**asked), STRICT)
+    assert said.startswith(
+        "spec.kafka.sasl.oauthbearer.serviceAccountToken is set, and the account is 'default'"
+    )
+    assert "worker.serviceAccounts" in said
+    assert not_allowed(worker(**asked), Allowance(service_accounts=frozenset({"data/default"}))) == ""
+    named = worker(**asked, serviceAccountName="lake")
+    assert "'lake'" in not_allowed(named, STRICT)
+    assert not_allowed(named, Allowance(service_accounts=frozenset({"lake"}))) == ""
+
+
 def test_older_annotations_that_lift_profiles_are_refused() -> None:
     annotations = {"container.apparmor.security.beta.kubernetes.io/worker": "unconfined"}
     asked = worker(template={"metadata": {"annotations": annotations}})

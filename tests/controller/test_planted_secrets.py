@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,9 +11,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from cooperator.local.broker import EmbeddedBroker
+from tests.harness.authorization_server import AUDIENCE, AuthorizationServer
 from tests.harness.installation import RESOURCES, Installation
 from tests.harness.searched import files, pages, processes, read_page
-from tests.harness.secured import login_broker
+from tests.harness.secured import login_broker, oauth_broker
+from tests.harness.support import slow
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -35,26 +38,59 @@ def written(value: str) -> set[bytes]:
     return {text.encode() for text in texts} | {base64.b64encode(value.encode())}
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBroker, str]]:
-    broker, servers = login_broker(tmp_path_factory.mktemp("secured"), PASSWORD)
-    broker.start()
-    yield broker, servers
-    broker.kill()
+@dataclass
+class Secured:
+    """``servers`` ask for a login as ``sasl`` says. ``tokens`` are those that have been issued."""
+
+    broker: EmbeddedBroker
+    servers: str
+    sasl: Mapping[str, object]
+    tokens: Sequence[str] = ()
+
+
+def by_password(folder: Path) -> Iterator[Secured]:
+    yield Secured(*login_broker(folder, PASSWORD), {"mechanism": "PLAIN", "secretRef": {"name": "login"}})
+
+
+def by_tokens(folder: Path) -> Iterator[Secured]:
+    with AuthorizationServer({"ada": PASSWORD}, lifetime_s=10) as authority:
+        made = oauth_broker(folder, authority.jwks(), AUDIENCE, 10_000)
+        oauth = {"tokenEndpointUrl": authority.url, "scope": "kafka"}
+        sasl = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "login"}, "oauthbearer": oauth}
+        yield Secured(*made, sasl, authority.tokens)
+        assert authority.refused == 0
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(by_password, id="PLAIN"),
+        pytest.param(
+            by_tokens,
+            id="OAUTHBEARER",
+            marks=slow("env -u CI pytest tests/controller/test_planted_secrets.py"),
+        ),
+    ],
+)
+def secured(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Secured]:
+    for found in request.param(tmp_path_factory.mktemp("secured")):
+        found.broker.start()
+        yield found
+        found.broker.kill()
 
 
 @pytest.fixture
 def installation(
     prepared: ControlPlane,
     namespace: str,
-    broker: tuple[EmbeddedBroker, str],
+    secured: Secured,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Installation]:
     monkeypatch.setenv(VARIABLE, TOKEN)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    installation = Installation(prepared, namespace, broker[1], tmp_path)
+    installation = Installation(prepared, namespace, secured.servers, tmp_path)
     yield installation
     installation.close()
 
@@ -89,7 +125,7 @@ def objects(installation: Installation) -> dict[str, bytes]:
 
 
 def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or_a_file(
-    installation: Installation, broker: tuple[EmbeddedBroker, str]
+    installation: Installation, secured: Secured
 ) -> None:
     data = {"username": "ada", "password": PASSWORD}
     installation.cluster.apply(
@@ -102,10 +138,9 @@ def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or
     )
     installation.kubelet.forks = False  # Arguments of processes are searched, too.
     operator = installation.operator()
-    sasl = {"mechanism": "PLAIN", "secretRef": {"name": "login"}}
     installation.worker(
         replicas=2,
-        kafka={"securityProtocol": "SASL_PLAINTEXT", "sasl": sasl},
+        kafka={"securityProtocol": "SASL_PLAINTEXT", "sasl": secured.sasl},
         envAllowed=[VARIABLE],
     )
     reference = f"${{env:{VARIABLE}}}"
@@ -132,7 +167,7 @@ def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or
     containers = installation.kubelet.containers.values()
     everything = {
         "metrics of the operator": read_page(f"{operator.url}metrics"),
-        **topics(broker[0].bootstrap_servers),
+        **topics(secured.broker.bootstrap_servers),
         **objects(installation),
         **processes(),
         # The kubelet writes the Secret itself where the member reads it.
@@ -146,7 +181,7 @@ def test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or
     found = {
         where
         for where, text in everything.items()
-        for value in (PASSWORD, TOKEN)
+        for value in (PASSWORD, TOKEN, *secured.tokens)
         if any(w in text for w in written(value))
     }
     assert found == set()

@@ -145,6 +145,10 @@ def test_members_find_the_secrets_of_kafka_as_files() -> None:
     assert modes == {0o440}
 
 
+def test_a_release_that_knows_tokens_replaces_no_member_with_a_password() -> None:
+    assert revision(worker(SECURED), DEFAULTS, {}) == "665b29a8a8"
+
+
 def test_members_are_replaced_when_the_way_into_kafka_changes() -> None:
     without = revision(worker(), DEFAULTS, {})
     secured = revision(worker(SECURED), DEFAULTS, {})

@@ -6,6 +6,19 @@ from typing import Any
 from cooperator.crd.owned import OWNED
 
 SASL = {"mechanism": "PLAIN", "secretRef": {"name": "user"}}
+ENDPOINT = {"tokenEndpointUrl": "https://idp.example/token"}
+PROJECTED = {"serviceAccountToken": {"audience": "kafka"}}
+
+
+def _oauth(source: dict[str, Any] | None) -> dict[str, Any]:
+    """``spec.kafka`` with client id and client secret."""
+    sasl = {"mechanism": "OAUTHBEARER", "secretRef": {"name": "client"}}
+    return {
+        "securityProtocol": "SASL_SSL",
+        "sasl": sasl if source is None else {**sasl, "oauthbearer": source},
+    }
+
+
 LABEL = "[a-z0-9]"
 
 
@@ -230,6 +243,27 @@ REFUSED = [
     of_worker("kafka", {"tls": {}}, r"does not encrypt: remove tls"),
     of_worker("kafka", {"securityProtocol": "SASL_PLAINTEXT", "sasl": SASL, "tls": {}}, "remove tls"),
     of_worker("kafka", {"sasl": {**SASL, "passwordKey": "a b"}}, "use a key of the Secret"),
+    of_worker("kafka", _oauth(None), "requires a source of tokens: add oauthbearer", "belong together"),
+    of_worker("kafka", _oauth({}), "set either tokenEndpointUrl or serviceAccountToken"),
+    of_worker(
+        "kafka", _oauth({**ENDPOINT, **PROJECTED}), "set either tokenEndpointUrl or serviceAccountToken"
+    ),
+    of_worker("kafka", _oauth(PROJECTED), "secretRef is not used with", "remove it with oauthbearer"),
+    of_worker("kafka", _oauth({**PROJECTED, "scope": "a"}), "apply to tokenEndpointUrl only: remove them"),
+    of_worker(
+        "kafka",
+        {"securityProtocol": "SASL_SSL", "sasl": {"mechanism": "OAUTHBEARER", "oauthbearer": ENDPOINT}},
+        "secretRef is missing: name a Secret with client id and client secret",
+        "requires a Secret",
+    ),
+    of_worker(
+        "kafka",
+        {"securityProtocol": "SASL_SSL", "sasl": {**SASL, "oauthbearer": ENDPOINT}},
+        "mechanism PLAIN uses a password: remove it",
+        "belong together",
+    ),
+    of_worker("kafka", _oauth({"tokenEndpointUrl": "idp.example/token"}), "use https://HOST/PATH"),
+    of_worker("kafka", _oauth({"tokenEndpointUrl": "https://a:b@idp.example"}), "without a user name"),
     together(r"one late heartbeat would cost a member its tasks", heartbeatIntervalMs=4_000),
     together(r"Raise leaseMs or lower rebalanceTimeoutMs", leaseMs=33_000),
     together(r"spread: Strict requires the assignor Sticky or Spread", assignor="Range", spread="Strict"),

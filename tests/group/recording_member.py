@@ -41,6 +41,7 @@ class RecordingMember:
     metadata: bytes = b""
     make_plan: Plan = assign_generation
     verdict: Callable[[Sequence[DescribedMember]], bool | str] = lambda members: True
+    security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     contacts: list[float] = field(default_factory=list)
     reported_at: list[float] = field(default_factory=list)
@@ -57,6 +58,7 @@ class RecordingMember:
             session_timeout_ms=self.session_timeout_ms,
             heartbeat_interval_ms=self.heartbeat_interval_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
+            security=self.security,
         )
         self.membership = Membership(self.config, self)
 

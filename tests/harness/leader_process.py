@@ -29,6 +29,8 @@ def settings_of(said: dict[str, Any]) -> ServiceSettings:
         rebalance_timeout_ms=said.get("rebalance_timeout_ms", 30_000),
         exactly_once_source=said.get("exactly_once_source", False),
         session_key_ttl_ms=said.get("session_key_ttl_ms", 3_600_000),
+        group_security=said.get("security", {}),
+        log_security=said.get("security", {}),
     )
 
 

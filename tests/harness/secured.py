@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from cooperator.artifacts import resolve, use_archive
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import HOST, free_port
 from tests.kubernetes.certificates import Authority, Certificate
@@ -42,6 +43,37 @@ def login_broker(folder: Path, password: str, **overrides: str) -> tuple[Embedde
     return EmbeddedBroker(
         folder, ports["PLAINTEXT"], overrides=settings | overrides
     ), f"{HOST}:{ports['LOGIN']}"
+
+
+def oauth_broker(
+    folder: Path, jwks: str, audience: str, max_reauth_ms: int, **overrides: str
+) -> tuple[EmbeddedBroker, str]:
+    """A broker that is not started yet, and the servers of its listener that accepts tokens which ``jwks``
+    verifies (SASL_PLAINTEXT, OAUTHBEARER), each for ``max_reauth_ms`` at most. ``folder`` exists."""
+    keys = folder / "jwks.json"
+    keys.write_text(jwks)
+    ports, settings = _listening({"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_PLAINTEXT"}, {})
+    login = "listener.name.login.oauthbearer"
+    package = "org.apache.kafka.common.security.oauthbearer"
+    settings |= {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": audience,
+        f"{login}.sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+        f"{login}.sasl.server.callback.handler.class": f"{package}.OAuthBearerValidatorCallbackHandler",
+        f"{login}.connections.max.reauth.ms": str(max_reauth_ms),
+    }
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+    broker = EmbeddedBroker(
+        folder / "broker",
+        ports["PLAINTEXT"],
+        overrides=settings | overrides,
+        java_options=[
+            *use_archive("kafka", resolve("kafka")),
+            *(f"{allowed}.urls={keys.as_uri()}", f"{allowed}.files={keys}"),
+        ],
+    )
+    return broker, f"{HOST}:{ports['LOGIN']}"
 
 
 def secured_broker(folder: Path) -> SecuredBroker:
@@ -92,7 +124,7 @@ def _listening(
         "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
         "listener.security.protocol.map": f"{mapped},CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};",
+        **({"listener.name.login.plain.sasl.jaas.config": f"{_PLAIN} required {users};"} if users else {}),
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 from cooperator.crd.kafka import Kafka
 from cooperator.group import GroupConfig
 from cooperator.host.security import (
+    OwnToken,
     SecretProblem,
     Security,
     secret_names,
@@ -16,6 +17,7 @@ from cooperator.host.security import (
     write_material,
 )
 from cooperator.logs.kafka.settings import client_settings as of_librdkafka
+from cooperator.oauthbearer import OAuthLogin, Tokens
 from cooperator.wire import Role
 
 FOLDER = Path("/material")
@@ -49,6 +51,55 @@ def test_a_name_and_a_password_without_the_line_ends_of_editors() -> None:
             "sasl_plain_password": "open sesame",
         }
     )
+
+
+ENDPOINT = "https://idp.example/token"
+OAUTH = {
+    "mechanism": "OAUTHBEARER",
+    "secretRef": {"name": "login"},
+    "oauthbearer": {"tokenEndpointUrl": ENDPOINT, "scope": "kafka", "caSecretRef": {"name": "authority"}},
+}
+PROJECTED = {
+    "mechanism": "OAUTHBEARER",
+    "oauthbearer": {"serviceAccountToken": {"audience": "kafka"}},
+}
+
+
+def test_client_credentials_are_a_source_of_tokens_for_both_clients() -> None:
+    wanted = kafka("SASL_SSL", sasl=OAUTH)
+    assert secret_names(wanted) == {"login", "authority"}
+    made = security_of(wanted, SECRETS, FOLDER)
+    [ca] = made.material
+    login = OAuthLogin(ENDPOINT, "ada", "open sesame", "kafka", str(ca))
+    assert made.material[ca] == SECRETS["authority"]["ca.crt"]
+    assert made.settings["sasl_oauth_token_provider"] == Tokens(login)
+    assert "open sesame" not in repr(made.settings)
+    assert of_librdkafka(made.settings)["sasl.oauthbearer.client.secret"] == "open sesame"
+    GroupConfig("k:9092", "lake", "c", Role.WORKER, security=made.settings)
+
+
+def test_the_operator_logs_in_with_its_own_token_where_members_use_theirs() -> None:
+    wanted = kafka("SASL_SSL", sasl=PROJECTED)
+    assert secret_names(wanted) == frozenset()
+    settings = security_of(wanted, {}, FOLDER, OwnToken(Path("/t/token"), "kafka")).settings
+    assert settings["sasl_oauth_token_provider"] == Tokens(OAuthLogin("file:///t/token"))
+
+
+@pytest.mark.parametrize(
+    ("own_token", "said"),
+    [
+        (None, r"the operator has no token for these brokers: set the chart's value"),
+        (
+            OwnToken(Path("/t/token"), "others"),
+            r"audience is 'kafka', and the operator's own token is for 'others'",
+        ),
+    ],
+)
+def test_without_a_fitting_token_of_its_own_the_operator_says_what_to_set(
+    own_token: OwnToken | None, said: str
+) -> None:
+    with pytest.raises(SecretProblem, match=rf"^spec.kafka.sasl.oauthbearer.serviceAccountToken.*{said}"):
+        security_of(kafka("SASL_SSL", sasl=PROJECTED), {}, FOLDER, own_token)
 
 
 def test_other_keys_of_the_secret_can_be_named() -> None:

@@ -1,7 +1,9 @@
 """Connectors' access to Kafka: their Worker's, or their own; invalid combinations are refused."""
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 
 from cooperator.connectors import delivery, find, validate
 from cooperator.connectors.access import KafkaOptions, of_librdkafka, of_spark
+from cooperator.connectors.bounds import allowed_options
 from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import OptionError, resolved_options
 from cooperator.connectors.pipeline import PipelineOptions
 from cooperator.connectors.references import Resolver, UnresolvedReference
+from cooperator.oauthbearer import OAuthLogin, Tokens
 
 PASSWORD = 'se"same\\'
 WORKER: dict[str, Any] = {
@@ -181,7 +185,8 @@ def test_certificates_are_files_here_and_their_contents_for_spark(tmp_path: Path
         ),
         (
             {"sasl.mechanism": "GSSAPI"},
-            "option 'sasl.mechanism' = 'GSSAPI': is unknown; use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            "option 'sasl.mechanism' = 'GSSAPI': is unknown; use one of PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512, OAUTHBEARER",
         ),
         (
             {"sasl.username": "eve", "sasl.password": "barley"},
@@ -253,3 +258,102 @@ def test_options_of_a_format_change_nothing_of_the_workers_access(name: str, whe
     assert "would change the connector's own access to Kafka" in problem.problem
     servers = {f"{option.partition('.')[0]}.options.kafka.bootstrap.servers": "b:1"}
     assert validate("spark", {**config, **more, **servers}) == []
+
+
+# --- OAUTHBEARER
+
+
+def of_spark_login(options: KafkaOptions) -> str:
+    """The login of Java's clients, without the files of authorities."""
+    return of_spark(options.model_copy(update={"oauth_ca": ""}))["kafka.sasl.jaas.config"]
+
+
+ENDPOINT = "https://idp.example/token"
+TOKENS = Tokens.of(OAuthLogin(ENDPOINT, "lake", PASSWORD, "kafka"))
+BY_TOKENS = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauth_token_provider": TOKENS,
+}
+URL = "sasl.oauthbearer.token.endpoint.url"
+SECRET = "sasl.oauthbearer.client.secret"
+
+
+def test_a_connector_has_its_workers_source_of_tokens_by_default() -> None:
+    assert of_librdkafka(options({}, BY_TOKENS)) == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        URL: ENDPOINT,
+        "sasl.oauthbearer.client.id": "lake",
+        SECRET: PASSWORD,
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    spark = of_spark(options({}, BY_TOKENS))
+    assert spark[f"kafka.{URL}"] == ENDPOINT
+    assert spark["kafka.sasl.login.callback.handler.class"].endswith(".OAuthBearerLoginCallbackHandler")
+    assert 'clientSecret="se\\"same\\\\"' in spark["kafka.sasl.jaas.config"]
+
+
+def test_a_connector_has_its_workers_token_file_by_default() -> None:
+    file = Tokens.of(OAuthLogin("file:///etc/cooperator/kafka/token/token"))
+    inherited = options({}, {**BY_TOKENS, "sasl_oauth_token_provider": file})
+    assert of_librdkafka(inherited)["oauth_cb"] is file
+    spark = of_spark(inherited)
+    assert spark[f"kafka.{URL}"] == file.login.token_endpoint_url
+    # Kafka's own handler reads a file once, in the release that Spark has.
+    assert spark["kafka.sasl.login.callback.handler.class"] == "dev.cooperator.spark.TokenFileLogin"
+
+
+def test_the_workers_token_file_is_not_opened_by_another_name() -> None:
+    resolver = Resolver({}, bootstrap_servers="kafka:9093", security=BY_TOKENS)
+    other = {**COPY, URL: "file:///etc/cooperator/kafka/token/token"}
+    with pytest.raises(OptionError, match=f"{URL}.*is not a path that the Worker allows"):
+        allowed_options(KafkaToKafkaOptions, other, resolver)
+    allowed_options(KafkaToKafkaOptions, COPY, replace(resolver, allowed_paths=("/data",)))
+
+
+OTHER_WAYS = {
+    "another endpoint": {URL: "https://mirror.example/token"},
+    "another authority of the endpoint": {"https.ca.location": "/tmp/ca.crt"},
+    "another client": {"sasl.oauthbearer.client.id": "eve"},
+    "other brokers": {"bootstrap.servers": "mirror:9093"},
+    "without encryption": {"security.protocol": "SASL_PLAINTEXT"},
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS.values(), ids=OTHER_WAYS)
+def test_the_workers_client_secret_goes_to_its_own_endpoint_only(way: dict[str, str]) -> None:
+    asked = {SECRET: f"${{worker.{SECRET}}}", URL: f"${{worker.{URL}}}"}
+    asked["sasl.oauthbearer.client.id"] = "${worker.sasl.oauthbearer.client.id}"
+    with pytest.raises(OptionError, match="would show the Worker's credentials"):
+        options({**asked, **way}, BY_TOKENS)
+    own = {"sasl.oauthbearer.client.id": "eve", SECRET: "${env:EVE}", URL: ENDPOINT}
+    own |= {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    with_own_secret = options({**own, **way}, BY_TOKENS)
+    assert (with_own_secret.oauth_client_secret, PASSWORD in repr(of_spark_login(with_own_secret))) == (
+        "barley",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({}, f"option '{URL}': is required by security.protocol SASL_SSL; set the URL of the token endpoint"),
+        ({URL: ENDPOINT}, "option 'sasl.oauthbearer.client.id': is required by .*; set the client id"),
+        (
+            {URL: ENDPOINT, "sasl.oauthbearer.client.id": "eve"},
+            f"option '{SECRET}': is required by .*; set a reference to the client secret",
+        ),
+        ({URL: "idp"}, f"option '{URL}' = 'idp': is not the URL of a token endpoint; use https://HOST/PATH"),
+        ({SECRET: "barley"}, rf"option '{SECRET}' = '\*\*\*': would be stored in clear text"),
+    ],
+)
+def test_an_incomplete_source_of_tokens_is_refused_when_it_is_applied(
+    config: dict[str, str], said: str
+) -> None:
+    elsewhere = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    problems = [str(problem) for problem in validate("kafka-to-kafka", {**COPY, **elsewhere, **config})]
+    assert any(re.match(said, problem) for problem in problems), problems

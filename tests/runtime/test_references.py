@@ -62,7 +62,9 @@ def test_neither_resolver_nor_result_shows_a_value() -> None:
             "${worker.NAME}, where NAME is one of bootstrap.servers, security.protocol, sasl.mechanism, "
             "sasl.username, "
             "sasl.password, ssl.ca.location, ssl.certificate.location, ssl.key.location, "
-            "ssl.endpoint.identification.algorithm",
+            "ssl.endpoint.identification.algorithm, sasl.oauthbearer.token.endpoint.url, "
+            "sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret, sasl.oauthbearer.scope, "
+            "https.ca.location",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from cooperator.host.security import client_settings, text_of
 from cooperator.leader.ownership import adoption_refusals
 from cooperator.logs import LogsConfig, LogUnavailable, read_logs
 from cooperator.logs import Topics as LogTopics
+from cooperator.oauthbearer import LoginInvalid
 from cooperator.terminal.console import Console
 
 _NO_FILE = "(a file, since command lines are visible to other users)"
@@ -49,6 +50,10 @@ def import_(
     password_file: Annotated[
         Path | None, typer.Option(help=f"Password of that user {_NO_FILE}.", exists=True, dir_okay=False)
     ] = None,
+    sasl_oauthbearer_token_endpoint_url: Annotated[
+        str, typer.Option(help="OAUTHBEARER: token endpoint; user name and password are the client's.")
+    ] = "",
+    sasl_oauthbearer_scope: Annotated[str, typer.Option(help="OAUTHBEARER: scope of tokens.")] = "",
     ca_file: Annotated[Path | None, typer.Option(help="CA certificates of the brokers.", exists=True)] = None,
     certificate_file: Annotated[Path | None, typer.Option(help="Client certificate.", exists=True)] = None,
     key_file: Annotated[
@@ -71,15 +76,23 @@ def import_(
             ca_file=ca_file,
             certificate_file=certificate_file,
             key_file=key_file,
+            token_endpoint_url=sasl_oauthbearer_token_endpoint_url,
+            scope=sasl_oauthbearer_scope,
         )
         name = _checked(name or group)
-        kafka = _kafka(name, security_protocol, sasl_mechanism, ca_file, certificate_file)
+        oauth = {}
+        if sasl_mechanism is SaslMechanism.OAUTHBEARER:
+            oauth = {
+                "tokenEndpointUrl": sasl_oauthbearer_token_endpoint_url,
+                "scope": sasl_oauthbearer_scope or None,
+            }
+        kafka = _kafka(name, security_protocol, sasl_mechanism, oauth, ca_file, certificate_file)
         topics = Topics(config=config_topic, offset=offset_topic, status=status_topic)
         found = _import(bootstrap_servers, group, topics, kafka, settings, name, namespace)
     except ValidationError as error:
         console.error(why(error))
         raise typer.Exit(1) from None
-    except (ImportRefused, GroupUnavailable, LogUnavailable) as error:
+    except (ImportRefused, LoginInvalid, GroupUnavailable, LogUnavailable) as error:
         console.error(str(error))
         raise typer.Exit(1) from None
     typer.echo(found.text(), nl=False)
@@ -127,6 +140,7 @@ def _kafka(
     name: str,
     protocol: SecurityProtocol,
     mechanism: SaslMechanism | None,
+    oauth: Mapping[str, str | None],
     ca_file: Path | None,
     certificate_file: Path | None,
 ) -> Kafka:
@@ -135,7 +149,8 @@ def _kafka(
     if protocol.authenticated:
         if mechanism is None:
             raise ImportRefused(f"--security-protocol {protocol.value} requires --sasl-mechanism")
-        spec["sasl"] = {"mechanism": mechanism.value, "secretRef": {"name": f"{name}-kafka"}}
+        sasl: dict[str, object] = {"mechanism": mechanism.value, "secretRef": {"name": f"{name}-kafka"}}
+        spec["sasl"] = {**sasl, "oauthbearer": dict(oauth)} if oauth else sasl
     tls: dict[str, object] = {}
     if ca_file is not None:
         tls["caSecretRef"] = {"name": f"{name}-kafka-ca"}

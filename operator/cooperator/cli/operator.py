@@ -65,6 +65,16 @@ def operator(
         bool,
         typer.Option("--rest/--no-rest", help="Serve Kafka Connect's REST API for Workers that ask for it."),
     ] = False,
+    kafka_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Projected ServiceAccount token with which leaders log in to the default brokers.",
+            envvar="COOPERATOR_KAFKA_TOKEN_FILE",
+        ),
+    ] = None,
+    kafka_token_audience: Annotated[
+        str, typer.Option(help="Audience of that token.", envvar="COOPERATOR_KAFKA_TOKEN_AUDIENCE")
+    ] = "",
     tls_directory: Annotated[
         Path | None,
         typer.Option(
@@ -96,6 +106,7 @@ def operator(
     from cooperator.controller.manifests.allowed import Allowance
     from cooperator.controller.manifests.pods import Defaults
     from cooperator.controller.options import OperatorOptions
+    from cooperator.host.security import OwnToken
     from cooperator.leader.process import prepare_process
 
     log_to_stderr(log_format)
@@ -130,6 +141,7 @@ def operator(
         allowance=Allowance(
             frozenset(worker_secret or ()), frozenset(worker_service_account or ()), any_worker_template
         ),
+        kafka_token=OwnToken(kafka_token_file, kafka_token_audience) if kafka_token_file else None,
     )
     code = run_operator(options, ending)
     # Exit without waiting for threads that are blocked on a broker or an API server.

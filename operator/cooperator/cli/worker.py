@@ -12,6 +12,7 @@ from cooperator.cli.options import LogFormatOption, address
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.oauthbearer import token_file
 from cooperator.supervision import end_process_on_death
 from cooperator.terminal.console import Console
 
@@ -79,9 +80,20 @@ def worker(
         SaslMechanism, typer.Option(help="SASL mechanism.")
     ] = SaslMechanism.SCRAM_SHA_512,
     sasl_username_file: Annotated[
-        Path | None, typer.Option(help="File with the user name for Kafka.")
+        Path | None,
+        typer.Option(help="File with the user name for Kafka; OAUTHBEARER: with the client id."),
     ] = None,
-    sasl_password_file: Annotated[Path | None, typer.Option(help="File with the password.")] = None,
+    sasl_password_file: Annotated[
+        Path | None, typer.Option(help="File with the password; OAUTHBEARER: with the client secret.")
+    ] = None,
+    sasl_oauthbearer_token_endpoint_url: Annotated[
+        str, typer.Option(help="OAUTHBEARER: token endpoint, or file:///PATH of a file with the token.")
+    ] = "",
+    sasl_oauthbearer_scope: Annotated[str, typer.Option(help="OAUTHBEARER: scope of tokens.")] = "",
+    sasl_oauthbearer_ca_file: Annotated[
+        Path | None,
+        typer.Option(help="OAUTHBEARER: PEM file with the CAs of the token endpoint. Default: the system's."),
+    ] = None,
     ssl_ca_file: Annotated[
         Path | None,
         typer.Option(help="PEM file with the CAs of brokers' certificates. Default: the system's."),
@@ -103,16 +115,20 @@ def worker(
 ) -> None:
     """Join a Worker's group and run the tasks that its leader assigns. SIGTERM: hand over, then exit."""
     host, port = address(listen)
+    token_url = sasl_oauthbearer_token_endpoint_url
     try:
         security = client_settings(
             security_protocol,
             mechanism=sasl_mechanism.value,
-            username=_secret("--sasl-username-file", sasl_username_file, security_protocol),
-            password=_secret("--sasl-password-file", sasl_password_file, security_protocol),
+            username=_secret("--sasl-username-file", sasl_username_file, security_protocol, token_url),
+            password=_secret("--sasl-password-file", sasl_password_file, security_protocol, token_url),
             ca_file=_readable("--ssl-ca-file", ssl_ca_file),
             certificate_file=_readable("--ssl-certificate-file", ssl_certificate_file),
             key_file=_readable("--ssl-key-file", ssl_key_file),
             verify_hostname=ssl_verify_hostname,
+            token_endpoint_url=token_url,
+            scope=sasl_oauthbearer_scope,
+            token_ca_file=_readable("--sasl-oauthbearer-ca-file", sasl_oauthbearer_ca_file),
         )
         options = WorkerOptions(
             group_id=group_id,
@@ -156,9 +172,9 @@ def worker(
     os._exit(code)
 
 
-def _secret(option: str, file: Path | None, protocol: SecurityProtocol) -> str:
+def _secret(option: str, file: Path | None, protocol: SecurityProtocol, token_url: str) -> str:
     """The content of the file. Raises ValueError, which does not contain it."""
-    if not protocol.authenticated:
+    if not protocol.authenticated or token_file(token_url) is not None:
         return ""
     if file is None:
         raise ValueError(f"--security-protocol {protocol} requires {option}: use the file that contains it")

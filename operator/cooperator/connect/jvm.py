@@ -8,6 +8,7 @@ from typing import Final
 from cooperator.artifacts import find_java, resolve, use_archive
 from cooperator.connect.log4j import LOG4J_1, LOG4J_2
 from cooperator.crd import Worker
+from cooperator.oauthbearer import token_file
 
 _MAIN: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
 _LINES: Final = {"4": "kafka", "3.9": "connect-3.9"}
@@ -36,6 +37,16 @@ def user_options(worker: Worker) -> Sequence[str]:
     stock = worker.spec.stock
     agent = stock.metrics.java_agent
     return [*stock.jvm_options, *([f"-javaagent:{agent}"] if agent else [])]
+
+
+def login_options(token_url: str) -> Sequence[str]:
+    """Return the options without which Java's clients refuse the source of tokens (from 3.9.1: KIP-1139).
+
+    They come before the user's own, which may name more URLs.
+    """
+    prefix = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+    file = token_file(token_url)
+    return [f"{prefix}.urls={token_url}", *([f"{prefix}.files={file}"] if file is not None else [])]
 
 
 def logging_options(folder: PurePath) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import Final
 from cooperator.crd import Worker
 from cooperator.crd.kafka import Kafka
 from cooperator.crd.owned import PROVIDER
+from cooperator.oauthbearer import OAuthLogin, java_properties
 
 ENV: Final = f"{PROVIDER}-env"
 FILES: Final = f"{PROVIDER}-files"
@@ -64,11 +65,14 @@ class TopicNames:
 
 @dataclass(frozen=True, slots=True)
 class SecretFiles:
-    """Folders with a worker's name and password, and certificates; empty where not needed."""
+    """Folders with a worker's name and password, and certificates; empty where not needed. ``token_url``: see
+    ``sasl.oauthbearer.token.endpoint.url``."""
 
     sasl: str = ""
     ca: str = ""
     certificate: str = ""
+    token_ca: str = ""
+    token_url: str = ""
 
     @property
     def providers(self) -> Mapping[str, Mapping[str, str]]:
@@ -136,7 +140,19 @@ def security_settings(kafka: Kafka, files: SecretFiles) -> dict[str, str]:
     if kafka == Kafka():
         return {}
     settings = {"security.protocol": kafka.security_protocol.value}
-    if kafka.sasl is not None:
+    if kafka.sasl is not None and (oauth := kafka.sasl.oauthbearer) is not None:
+        has_secret = kafka.sasl.secret_ref is not None
+        login = OAuthLogin(
+            files.token_url,
+            _in(files.sasl, "username") if has_secret else "",
+            _in(files.sasl, "password") if has_secret else "",
+            oauth.scope or "",
+        )
+        ca = {}
+        if oauth.ca_secret_ref is not None:
+            ca = {"ssl.truststore.type": "PEM", "ssl.truststore.location": f"{files.token_ca}/ca.crt"}
+        settings |= java_properties(login, ca)
+    elif kafka.sasl is not None:
         settings["sasl.mechanism"] = kafka.sasl.mechanism.value
         module = "plain.PlainLoginModule" if kafka.sasl.mechanism == "PLAIN" else "scram.ScramLoginModule"
         settings["sasl.jaas.config"] = (

@@ -6,7 +6,7 @@ resolves for itself; a password is never part of a configuration. A connector th
 to other brokers inherits no security options: the Worker's credentials are never sent to them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -16,6 +16,8 @@ from cooperator.connectors.options import LocalFile, OptionError, Problem, optio
 from cooperator.connectors.references import contains_reference
 from cooperator.connectors.spark import SparkOptions
 from cooperator.model.text import choice
+from cooperator.oauthbearer import MECHANISM, OAuthLogin, java_properties, librdkafka_properties, token_file
+from cooperator.oauthbearer.login import CA, CLIENT_ID, CLIENT_SECRET, HANDLER, SCOPE, URL, url_problem
 
 _SERVERS = "bootstrap.servers"
 _LOGIN = ("security.protocol", "sasl.mechanism")
@@ -27,6 +29,10 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+
+_FILE_HANDLER = "dev.cooperator.spark.TokenFileLogin"
+_MECHANISMS = (*_LOGIN_MODULES, MECHANISM)
 
 
 def _one_of(*words: str) -> AfterValidator:
@@ -41,7 +47,16 @@ def _one_of(*words: str) -> AfterValidator:
 
 
 Protocol = Annotated[str, _one_of("PLAINTEXT", *_ENCRYPTED[:1], *_AUTHENTICATED)]
-Mechanism = Annotated[str, _one_of(*_LOGIN_MODULES)]
+Mechanism = Annotated[str, _one_of(*_MECHANISMS)]
+
+
+def _endpoint(value: str) -> str:
+    if value and not contains_reference(value) and (problem := url_problem(value)):
+        raise refuse(*problem.split(": ", 1))
+    return value
+
+
+TokenEndpoint = Annotated[str, AfterValidator(_endpoint)]
 Identification = Annotated[str, _one_of("https", "none")]
 
 
@@ -62,13 +77,35 @@ class KafkaOptions(SparkOptions):
     security_protocol: Protocol = _as_worker(
         "security.protocol", expected="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
-    sasl_mechanism: Mechanism = _as_worker("sasl.mechanism", expected="PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+    sasl_mechanism: Mechanism = _as_worker(
+        "sasl.mechanism", expected="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+    )
     sasl_username: str = _as_worker("sasl.username", goes_with=_LOGIN, expected="the user name")
     sasl_password: str = _as_worker(
         "sasl.password",
         expected="a reference to its password, such as ${file:/etc/secrets/kafka:password}",
         secret=True,
         goes_with=("sasl.username", *_LOGIN),
+    )
+    token_endpoint_url: TokenEndpoint = _as_worker(
+        URL,
+        expected="https://… (the token endpoint for client credentials) or file:///… (a file with the token)",
+        goes_with=_LOGIN,
+    )
+    oauth_client_id: str = _as_worker(CLIENT_ID, expected="the client id", goes_with=(URL, *_LOGIN))
+    oauth_client_secret: str = _as_worker(
+        CLIENT_SECRET,
+        expected="a reference to the client secret, such as ${file:/etc/secrets/kafka:secret}",
+        secret=True,
+        # Another endpoint, or one that another authority vouches for, could be shown the Worker's secret.
+        goes_with=(CLIENT_ID, URL, CA, *_LOGIN),
+    )
+    oauth_scope: str = _as_worker(SCOPE, expected="the scope of tokens", goes_with=(URL, *_LOGIN))
+    oauth_ca: LocalFile = _as_worker(
+        CA,
+        expected="a PEM file on every member: the CAs of the token endpoint (default: the system's)",
+        local_path=True,
+        goes_with=(URL,),
     )
     ssl_ca: LocalFile = _as_worker(
         "ssl.ca.location",
@@ -91,15 +128,25 @@ class KafkaOptions(SparkOptions):
         expected="https (a broker's certificate must match its host name) or none",
     )
 
+    @classmethod
+    def opened_paths(cls, config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        yield from super().opened_paths(config)
+        if token_file(config.get(URL, "")) is not None:
+            yield URL, config[URL]
+
     @model_validator(mode="after")
     def _can_log_in(self) -> Self:
         if self.security_protocol not in _AUTHENTICATED:
             return self
-        needed = {
-            "sasl.mechanism": (self.sasl_mechanism, "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
-            "sasl.username": (self.sasl_username, "set the user name"),
-            "sasl.password": (self.sasl_password, "set a reference to the password"),
-        }
+        needed = {"sasl.mechanism": (self.sasl_mechanism, f"use one of {', '.join(_MECHANISMS)}")}
+        if self.sasl_mechanism != MECHANISM:
+            needed["sasl.username"] = (self.sasl_username, "set the user name")
+            needed["sasl.password"] = (self.sasl_password, "set a reference to the password")
+        else:
+            needed[URL] = (self.token_endpoint_url, "set the URL of the token endpoint")
+            if token_file(self.token_endpoint_url) is None:
+                needed[CLIENT_ID] = (self.oauth_client_id, "set the client id")
+                needed[CLIENT_SECRET] = (self.oauth_client_secret, "set a reference to the client secret")
         for name, (value, remedy) in needed.items():
             if not value:
                 remedy += ", or remove bootstrap.servers to use the Worker's access"
@@ -122,8 +169,12 @@ def of_librdkafka(options: KafkaOptions) -> dict[str, Any]:
         found["security.protocol"] = protocol
     if protocol in _AUTHENTICATED:
         found["sasl.mechanism"] = options.sasl_mechanism
-        found["sasl.username"] = options.sasl_username
-        found["sasl.password"] = options.sasl_password
+        if options.sasl_mechanism == MECHANISM:
+            _check_readable(CA, options.oauth_ca)
+            found |= librdkafka_properties(_oauth(options))
+        else:
+            found["sasl.username"] = options.sasl_username
+            found["sasl.password"] = options.sasl_password
     if protocol in _ENCRYPTED:
         more = {
             "ssl.ca.location": options.ssl_ca,
@@ -132,8 +183,8 @@ def of_librdkafka(options: KafkaOptions) -> dict[str, Any]:
             "ssl.endpoint.identification.algorithm": options.ssl_identification,
         }
         for name, value in more.items():
-            if name.endswith("location") and value:
-                _pem(name, value)
+            if name.endswith("location"):
+                _check_readable(name, value)
         found |= {name: value for name, value in more.items() if value}
     return found
 
@@ -153,11 +204,7 @@ def of_java(options: KafkaOptions) -> dict[str, str]:
     if protocol and protocol != "PLAINTEXT":
         found["security.protocol"] = protocol
     if protocol in _AUTHENTICATED:
-        found["sasl.mechanism"] = options.sasl_mechanism
-        found["sasl.jaas.config"] = (
-            f"{_LOGIN_MODULES[options.sasl_mechanism]} required "
-            f"username={_quoted(options.sasl_username)} password={_quoted(options.sasl_password)};"
-        )
+        found |= _java_login(options)
     if protocol in _ENCRYPTED:
         found |= _stores(options)
         if options.ssl_identification:
@@ -165,6 +212,32 @@ def of_java(options: KafkaOptions) -> dict[str, str]:
                 "" if options.ssl_identification == "none" else options.ssl_identification
             )
     return found
+
+
+def _oauth(options: KafkaOptions) -> OAuthLogin:
+    return OAuthLogin(
+        options.token_endpoint_url,
+        options.oauth_client_id,
+        options.oauth_client_secret,
+        options.oauth_scope,
+        options.oauth_ca,
+    )
+
+
+def _java_login(options: KafkaOptions) -> Mapping[str, str]:
+    if options.sasl_mechanism == MECHANISM:
+        ca = {}
+        if options.oauth_ca:
+            ca = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": _pem(CA, options.oauth_ca)}
+        login = _oauth(options)
+        return java_properties(login, ca, HANDLER if login.file is None else _FILE_HANDLER)
+    return {
+        "sasl.mechanism": options.sasl_mechanism,
+        "sasl.jaas.config": (
+            f"{_LOGIN_MODULES[options.sasl_mechanism]} required "
+            f"username={_quoted(options.sasl_username)} password={_quoted(options.sasl_password)};"
+        ),
+    }
 
 
 def _stores(options: KafkaOptions) -> Mapping[str, str]:
@@ -178,6 +251,11 @@ def _stores(options: KafkaOptions) -> Mapping[str, str]:
         found["ssl.keystore.certificate.chain"] = chain
         found["ssl.keystore.key"] = _pem("ssl.key.location", options.ssl_key)
     return found
+
+
+def _check_readable(name: str, path: str) -> None:
+    if path:
+        _pem(name, path)
 
 
 def _pem(name: str, path: str) -> str:

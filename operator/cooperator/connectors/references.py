@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cooperator.model.text import end_of_braces, hinted
+from cooperator.oauthbearer import Tokens
+from cooperator.oauthbearer.login import CA, CLIENT_ID, CLIENT_SECRET, SCOPE, URL
 
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
@@ -28,12 +30,13 @@ WORKER: Final = {
     "ssl.certificate.location": "ssl_certfile",
     "ssl.key.location": "ssl_keyfile",
     "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
+    **dict.fromkeys((URL, CLIENT_ID, CLIENT_SECRET, SCOPE, CA), "sasl_oauth_token_provider"),
 }
 """The member's security settings that ``${worker.…}`` may name, and the setting behind each."""
-_SECRET_OF_WORKER: Final = "sasl.password"
+_SECRETS_OF_WORKER: Final = ("sasl.password", CLIENT_SECRET)
 
 
-_CREDENTIALS: Final = re.compile(r"\$\{worker\.((?:sasl|ssl)\.[^}]*)\}")
+_CREDENTIALS: Final = re.compile(r"\$\{worker\.((?:sasl|ssl|https)\.[^}]*)\}")
 
 
 class UnresolvedReference(ValueError):
@@ -105,7 +108,7 @@ class Resolver:
             return self.bootstrap_servers, False
         of_worker = reference.removeprefix("worker.")
         if of_worker != reference and of_worker in WORKER:
-            return self._security(of_worker), of_worker == _SECRET_OF_WORKER
+            return self._security(of_worker), of_worker in _SECRETS_OF_WORKER
         provider, _, rest = reference.partition(":")
         where = f"option {option!r}: ${{{reference}}}"
         if provider == "env" and rest:
@@ -125,6 +128,8 @@ class Resolver:
         value = self.security.get(WORKER[name], "")
         if isinstance(value, bool):
             return "https" if value else "none"
+        if isinstance(value, Tokens):
+            return value.login.settings[name]
         return str(value)
 
     def _variable(self, where: str, name: str) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from cooperator.controller.manifests.allowed import Allowance
 from cooperator.controller.manifests.pods import Defaults
+from cooperator.host.security import OwnToken
 from cooperator.leader.tls import ServerCertificates
 
 
@@ -14,7 +15,8 @@ class OperatorOptions:
     Leaders listen on ``host``; members reach them at ``advertised_host``. ``identity`` is this process's, for
     the Lease in ``lease_namespace``. ``rest`` serves Kafka Connect's REST API for Workers that ask for it.
     ``allowance`` is what Workers may ask of their pods. With ``tls``, leaders and the REST API serve https;
-    then ``defaults.leader_ca`` is set, too."""
+    then ``defaults.leader_ca`` is set, too. ``kafka_token`` logs in to the default brokers for Workers that
+    use ServiceAccount tokens."""
 
     cluster: str
     identity: str
@@ -30,3 +32,4 @@ class OperatorOptions:
     rest: bool = False
     tls: ServerCertificates | None = None
     allowance: Allowance = field(default_factory=Allowance)
+    kafka_token: OwnToken | None = None

@@ -75,7 +75,7 @@ class KubernetesPlatform:
         self._defaults = options.defaults
         self._conditions: tuple[Condition, ...] = ()
         self._supplies = Supplies(api, options.defaults, options.allowance, options.tls)
-        self._access = KafkaAccess(api, folder)
+        self._access = KafkaAccess(api, folder, options.kafka_token, options.defaults.bootstrap_servers)
         self._outputs = outputs
         self._publisher = Publisher(api, name, store)
         self._front = WorkerFront(

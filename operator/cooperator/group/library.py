@@ -8,10 +8,12 @@ from kafka import errors as errors
 from kafka.future import Future as LoopFuture
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.net.wakeup_notifier import WakeupNotifier
 
 from cooperator.group.config import GroupConfig
+from cooperator.oauthbearer import Tokens, TokenUnavailable
 
 BOOTSTRAP_MS: Final = 5_000
 _MAX_REQUEST_MS: Final = 5_000
@@ -133,9 +135,28 @@ def now_s() -> float:
     return time.monotonic()
 
 
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """Tokens for the library. A missing token is a failed connection, which is tried again; the library
+    would keep a failed login for good."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        try:
+            return self._tokens.token()
+        except TokenUnavailable as error:
+            raise errors.KafkaConnectionError(str(error)) from None
+
+
 def _settings(config: GroupConfig) -> dict[str, Any]:
+    security = {
+        name: _TokenProvider(value) if isinstance(value, Tokens) else value
+        for name, value in config.security.items()
+    }
     return {
-        **config.security,
+        **security,
         "bootstrap_servers": config.bootstrap_servers,
         "client_id": config.client_id,
         "request_timeout_ms": request_timeout_ms(config),

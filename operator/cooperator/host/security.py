@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from cooperator.crd.kafka import CaReference, Kafka, Sasl, SecretReference, SecurityProtocol
+from cooperator.crd.kafka import CaReference, Kafka, OAuthBearer, Sasl, SecretReference, SecurityProtocol
+from cooperator.oauthbearer import MECHANISM, OAuthLogin, Tokens
 
 CERTIFICATE_KEY: Final = "tls.crt"
 PRIVATE_KEY: Final = "tls.key"
@@ -36,20 +37,31 @@ class Security:
     material: Mapping[Path, bytes] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnToken:
+    """The projected ServiceAccount token of this process's pod, for brokers that expect ``audience``."""
+
+    path: Path
+    audience: str
+
+
 def secret_names(kafka: Kafka) -> frozenset[str]:
     """The Secrets that it refers to."""
     tls = kafka.tls
+    oauth = kafka.sasl and kafka.sasl.oauthbearer
     references = (
         kafka.sasl and kafka.sasl.secret_ref,
+        oauth and oauth.ca_secret_ref,
         tls and tls.ca_secret_ref,
         tls and tls.certificate_secret_ref,
     )
     return frozenset(reference.name for reference in references if reference)
 
 
-def security_of(kafka: Kafka, secrets: Secrets, folder: Path) -> Security:
+def security_of(kafka: Kafka, secrets: Secrets, folder: Path, own_token: OwnToken | None = None) -> Security:
     """The security settings of a client in the operator. Raises SecretProblem.
 
+    ``own_token`` logs in where members use their ServiceAccounts; None: these brokers must not get it.
     File names in ``folder`` are derived from the contents, so that other certificates make other settings.
     """
     material: dict[Path, bytes] = {}
@@ -60,14 +72,20 @@ def security_of(kafka: Kafka, secrets: Secrets, folder: Path) -> Security:
         return path
 
     username = password = ""
-    if kafka.sasl is not None:
-        username, password = _credentials(kafka.sasl, secrets)
+    token_url, token_ca = "", None
+    if kafka.sasl is not None and kafka.sasl.secret_ref is not None:
+        username, password = _credentials(kafka.sasl, kafka.sasl.secret_ref, secrets)
+    if kafka.sasl is not None and (oauth := kafka.sasl.oauthbearer) is not None:
+        token_url = _token_url(oauth, own_token)
+        if oauth.ca_secret_ref is not None:
+            field_name = "spec.kafka.sasl.oauthbearer.caSecretRef"
+            token_ca = placed(_authorities(oauth.ca_secret_ref, secrets, field_name))
     ca = certificate = key = None
     verify_hostname = True
     if kafka.tls is not None:
         verify_hostname = kafka.tls.verify_hostname
         if kafka.tls.ca_secret_ref is not None:
-            ca = placed(_authorities(kafka.tls.ca_secret_ref, secrets))
+            ca = placed(_authorities(kafka.tls.ca_secret_ref, secrets, "spec.kafka.tls.caSecretRef"))
         if kafka.tls.certificate_secret_ref is not None:
             pair = _certificate(kafka.tls.certificate_secret_ref, secrets)
             certificate, key = placed(pair[0]), placed(pair[1])
@@ -80,6 +98,9 @@ def security_of(kafka: Kafka, secrets: Secrets, folder: Path) -> Security:
         certificate_file=certificate,
         key_file=key,
         verify_hostname=verify_hostname,
+        token_endpoint_url=token_url,
+        scope=(kafka.sasl and kafka.sasl.oauthbearer and kafka.sasl.oauthbearer.scope) or "",
+        token_ca_file=token_ca,
     )
     return Security(settings, material)
 
@@ -94,15 +115,27 @@ def client_settings(
     certificate_file: Path | None = None,
     key_file: Path | None = None,
     verify_hostname: bool = True,
+    token_endpoint_url: str = "",
+    scope: str = "",
+    token_ca_file: Path | None = None,
 ) -> Mapping[str, Any]:
-    """Settings by kafka-python's names; empty for PLAINTEXT."""
+    """Settings by kafka-python's names; empty for PLAINTEXT.
+
+    With OAUTHBEARER, name and password are client id and client secret. Raises ValueError for settings of
+    OAUTHBEARER that are invalid.
+    """
     if protocol is SecurityProtocol.PLAINTEXT:
         return {}
     settings: dict[str, Any] = {"security_protocol": protocol.value}
     if protocol.authenticated:
         settings["sasl_mechanism"] = mechanism
-        settings["sasl_plain_username"] = username
-        settings["sasl_plain_password"] = password
+        if mechanism == MECHANISM:
+            ca = str(token_ca_file.absolute()) if token_ca_file is not None else ""
+            login = OAuthLogin(token_endpoint_url, username, password, scope, ca)
+            settings["sasl_oauth_token_provider"] = Tokens.of(login)
+        else:
+            settings["sasl_plain_username"] = username
+            settings["sasl_plain_password"] = password
     if protocol.encrypted:
         settings["ssl_check_hostname"] = verify_hostname
         files = {"ssl_cafile": ca_file, "ssl_certfile": certificate_file, "ssl_keyfile": key_file}
@@ -136,23 +169,41 @@ def write_material(security: Security) -> None:
         part.replace(path)
 
 
-def _credentials(sasl: Sasl, secrets: Secrets) -> tuple[str, str]:
+def _token_url(oauth: OAuthBearer, own_token: OwnToken | None) -> str:
+    wanted = oauth.service_account_token
+    if wanted is None:
+        return oauth.token_endpoint_url or ""
+    field_name = "spec.kafka.sasl.oauthbearer.serviceAccountToken"
+    if own_token is None:
+        raise SecretProblem(
+            f"{field_name}: the operator has no token for these brokers: set the chart's value "
+            "kafka.serviceAccountToken.audience, and use the chart's bootstrapServers"
+        )
+    if own_token.audience != wanted.audience:
+        raise SecretProblem(
+            f"{field_name}.audience is {wanted.audience!r}, and the operator's own token is for "
+            f"{own_token.audience!r}: use this one, or change the chart's value "
+            "kafka.serviceAccountToken.audience"
+        )
+    return own_token.path.absolute().as_uri()
+
+
+def _credentials(sasl: Sasl, reference: SecretReference, secrets: Secrets) -> tuple[str, str]:
     field_name = "spec.kafka.sasl.secretRef"
 
     def text(key_field: str, key: str) -> str:
-        value = _value(secrets, field_name, sasl.secret_ref.name, key, f"spec.kafka.sasl.{key_field}")
+        value = _value(secrets, field_name, reference.name, key, f"spec.kafka.sasl.{key_field}")
         try:
             return text_of(value)
         except ValueError as error:
             raise SecretProblem(
-                f"{field_name}: key {key!r} of Secret {sasl.secret_ref.name!r} {error}: put the text there"
+                f"{field_name}: key {key!r} of Secret {reference.name!r} {error}: put the text there"
             ) from None
 
     return text("usernameKey", sasl.username_key), text("passwordKey", sasl.password_key)
 
 
-def _authorities(reference: CaReference, secrets: Secrets) -> bytes:
-    field_name = "spec.kafka.tls.caSecretRef"
+def _authorities(reference: CaReference, secrets: Secrets, field_name: str) -> bytes:
     return _pem(secrets, field_name, reference.name, reference.key, f"{field_name}.key")
 
 

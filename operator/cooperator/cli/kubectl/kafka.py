@@ -1,5 +1,6 @@
 """Access to a Worker's Kafka from here, or from the operator's pod."""
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from cooperator.controller.api.client import PODS, ApiError
 from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import CONTAINER
 from cooperator.crd import Worker, from_object
-from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
+from cooperator.host.security import OwnToken, SecretProblem, secret_names, security_of, write_material
 
 _OPERATORS: Final = "app.kubernetes.io/name=cooperator,app.kubernetes.io/component=operator"
 _SERVERS: Final = "--bootstrap-servers"
@@ -47,9 +48,14 @@ def kafka_of(place: ClusterAddress, body: Body, folder: Path) -> Kafka:
     kafka = worker.spec.kafka
     try:
         found = {name: read_secret(place.api, metadata.namespace, name) for name in secret_names(kafka)}
-        security = security_of(
-            kafka, {name: each for name, each in found.items() if each is not None}, folder
-        )
+        own_token = _own_token() if not worker.spec.bootstrap_servers else None
+        if kafka.sasl and kafka.sasl.service_account_token and own_token is None:
+            raise OutOfReach(
+                f"Worker {metadata.name} logs in to Kafka by ServiceAccount tokens; the operator's own is "
+                "in its pod, for its default brokers"
+            )
+        secrets = {name: each for name, each in found.items() if each is not None}
+        security = security_of(kafka, secrets, folder, own_token)
         write_material(security)
     except SecretProblem as error:
         raise CommandError(str(error)) from None
@@ -58,6 +64,12 @@ def kafka_of(place: ClusterAddress, body: Body, folder: Path) -> Kafka:
             raise OutOfReach(explained(error)) from None
         raise
     return Kafka(servers, worker.group_id, security.settings)
+
+
+def _own_token() -> OwnToken | None:
+    """The operator's own token, in its pod."""
+    path, audience = (os.environ.get(f"COOPERATOR_KAFKA_TOKEN_{name}") for name in ("FILE", "AUDIENCE"))
+    return OwnToken(Path(path), audience or "") if path else None
 
 
 def _servers_of(pods: Mapping[str, Body]) -> str:

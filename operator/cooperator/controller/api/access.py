@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cooperator.controller.api.client import SECRETS, Api, ApiError
 from cooperator.crd import Worker
-from cooperator.host.security import SecretProblem, secret_names, security_of, write_material
+from cooperator.host.security import OwnToken, SecretProblem, secret_names, security_of, write_material
 
 _AGAIN_S: Final = 60.0
 _SOON_S: Final = 5.0
@@ -26,9 +26,14 @@ def forbidden(kind: str, namespace: str, name: str) -> str:
 
 
 class KafkaAccess:
-    """Used by one Worker's thread. ``folder`` is private to this process."""
+    """Used by one Worker's thread. ``folder`` is private to this process. ``own_token`` is for the brokers
+    ``own_servers`` only: the author of a Worker chooses which brokers are shown a login."""
 
-    def __init__(self, api: Api, folder: Path) -> None:
+    def __init__(
+        self, api: Api, folder: Path, own_token: OwnToken | None = None, own_servers: str = ""
+    ) -> None:
+        self._own_token = own_token
+        self._own_servers = own_servers
         self._api = api
         self._folder = folder
         self._read_for: object = None
@@ -59,7 +64,9 @@ class KafkaAccess:
                 for name in sorted(secret_names(wanted))
                 if (found := self._secret(worker.metadata.namespace, name)) is not None
             }
-            security = security_of(wanted, secrets, self._folder)
+            is_own = worker.spec.bootstrap_servers in (None, "", self._own_servers)
+            own_token = self._own_token if is_own else None
+            security = security_of(wanted, secrets, self._folder, own_token)
             write_material(security)
         except (ApiError, SecretProblem, OSError) as error:
             self.refusal = str(error)

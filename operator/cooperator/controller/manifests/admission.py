@@ -16,7 +16,12 @@ HEADER: Final = """\
 """
 _SPEC: Final = "object.spec"
 _TEMPLATE: Final = "object.spec.template.spec"
-_KAFKA_SECRETS: Final = ("sasl.secretRef", "tls.caSecretRef", "tls.certificateSecretRef")
+_KAFKA_SECRETS: Final = (
+    "sasl.secretRef",
+    "sasl.oauthbearer.caSecretRef",
+    "tls.caSecretRef",
+    "tls.certificateSecretRef",
+)
 
 
 def validations() -> Iterator[tuple[str, str]]:
@@ -60,6 +65,13 @@ def validations() -> Iterator[tuple[str, str]]:
     yield (
         _if_there(token, needs),
         f"spec.{token} is true, and the account 'default' is not in the chart's value worker.serviceAccounts",
+    )
+    kafka_token = "kafka.sasl.oauthbearer.serviceAccountToken"
+    needs = f"has({_SPEC}.{account}) || {ACCOUNT.cel(json.dumps('default'))}"
+    yield (
+        _if_there(kafka_token, needs),
+        f"spec.{kafka_token} is set, and the account 'default' is not in the chart's value "
+        "worker.serviceAccounts",
     )
 
 

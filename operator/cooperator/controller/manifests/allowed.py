@@ -61,6 +61,9 @@ def not_allowed(worker: Worker, allowance: Allowance) -> str:
         if token and spec.service_account_name is None:
             path = "spec.template.spec.automountServiceAccountToken"
             yield from ACCOUNT.problems(f"{path} is true, and the account", "default", limits)
+        if spec.kafka.sasl and spec.kafka.sasl.service_account_token and spec.service_account_name is None:
+            path = "spec.kafka.sasl.oauthbearer.serviceAccountToken"
+            yield from ACCOUNT.problems(f"{path} is set, and the account", "default", limits)
 
     return next(filter(None, found()), "")
 

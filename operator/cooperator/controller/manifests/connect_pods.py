@@ -22,7 +22,7 @@ from cooperator.connect.properties import (
     worker_settings,
 )
 from cooperator.controller.manifests.leader_ca import TRUST_STORE
-from cooperator.controller.manifests.secret_mounts import CA, CERTIFICATE, SASL
+from cooperator.controller.manifests.secret_mounts import CA, CERTIFICATE, SASL, TOKEN_CA, token_url
 from cooperator.controller.names import GROUP
 from cooperator.crd import Worker
 
@@ -92,10 +92,13 @@ def files(worker: Worker, bootstrap_servers: str, verifies_leader: bool = False)
 
 def _worker_settings(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
     kafka = worker.spec.kafka
+    oauth = kafka.sasl and kafka.sasl.oauthbearer
     secrets = SecretFiles(
-        sasl=str(SASL) if kafka.sasl else "",
+        sasl=str(SASL) if kafka.sasl and kafka.sasl.secret_ref else "",
         ca=str(CA) if kafka.tls and kafka.tls.ca_secret_ref else "",
         certificate=str(CERTIFICATE) if kafka.tls and kafka.tls.certificate_secret_ref else "",
+        token_ca=str(TOKEN_CA) if oauth and oauth.ca_secret_ref else "",
+        token_url=token_url(oauth) if oauth else "",
     )
     return worker_settings(
         worker,
@@ -140,7 +143,9 @@ def container(worker: Worker) -> Manifest:
         "KAFKA_LOG4J_OPTS": " ".join(jvm.logging_options(_FOLDER)),
         "LOG_DIR": _LOGS,
     }
-    if options := jvm.user_options(worker):
+    oauth = worker.spec.kafka.sasl and worker.spec.kafka.sasl.oauthbearer
+    login = jvm.login_options(token_url(oauth)) if oauth else ()
+    if options := [*login, *jvm.user_options(worker)]:
         environment["KAFKA_OPTS"] = " ".join(options)
     if metrics.jmx_port is not None:
         environment["JMX_PORT"] = str(metrics.jmx_port)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cooperator.controller.manifests import connect_pods, leader_ca
 from cooperator.controller.manifests.executors import add_rights, executor_conf, with_template
-from cooperator.controller.manifests.secret_mounts import secret_mounts, security_options
+from cooperator.controller.manifests.secret_mounts import kafka_mounts, security_options
 from cooperator.controller.names import (
     CONTAINER,
     GROUP,
@@ -85,7 +85,7 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
         claim = {"claimName": spec.checkpoint_volume.claim_name}
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": claim})
         mounts.append({"name": "checkpoints", "mountPath": spec.checkpoint_volume.mount_path})
-    for mount in secret_mounts(spec.kafka):
+    for mount in kafka_mounts(spec.kafka):
         volumes.append(mount.volume())
         mounts.append({"name": mount.name, "mountPath": str(mount.path), "readOnly": True})
     if stock:
@@ -224,11 +224,18 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
         inputs["options"] = connect_pods.inputs(worker)
     if worker.spec.kafka != Kafka():
         # Defaults are omitted, so that a new release does not change the revision of existing pods.
-        inputs["kafka"] = worker.spec.kafka.model_dump(mode="json")
+        inputs["kafka"] = _kafka_inputs(worker.spec.kafka)
     if defaults.leader_ca:
         # Members without the CA could not call their leader.
         inputs["leader_ca"] = True
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _kafka_inputs(kafka: Kafka) -> Manifest:
+    inputs = kafka.model_dump(mode="json")
+    if kafka.sasl is not None and kafka.sasl.oauthbearer is None:
+        del inputs["sasl"]["oauthbearer"]
+    return inputs
 
 
 def pod_manifest(worker: Worker, defaults: Defaults, identity: str, revision_name: str) -> Manifest:

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from cooperator.oauthbearer import Tokens, librdkafka_properties
+
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -46,14 +48,17 @@ class Access:
     """
 
     bootstrap_servers: str
-    _identity: tuple[tuple[str, str, str], ...] = field(repr=False)
+    _identity: tuple[tuple[str, object, str], ...] = field(repr=False)
     _common: Mapping[str, Any] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, bootstrap_servers: str, security: Mapping[str, Any]) -> "Access":
         """Raises ValueError for a setting that is unknown."""
         settings = client_settings(security)
-        identity = sorted((name, repr(value), _contents(name, value)) for name, value in settings.items())
+        identity = [
+            (name, value if isinstance(value, Tokens) else repr(value), _contents(name, value))
+            for name, value in sorted(settings.items())
+        ]
         common = {
             # A returning broker is found within a second, and a hanging one reported within ten.
             "reconnect.backoff.ms": 500,
@@ -110,6 +115,8 @@ def client_settings(security: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in security.items():
         if name == "ssl_check_hostname":
             settings["ssl.endpoint.identification.algorithm"] = "https" if value else "none"
+        elif isinstance(value, Tokens):
+            settings |= librdkafka_properties(value.login)
         elif "." in name:
             settings[name] = value
         elif name in _TRANSLATED:
