@@ -1,51 +1,120 @@
-"""The manifests of the quick start move rows, also over the death of a pod, without any storage."""
+"""The chart's quick start on an empty cluster: one command, rows that arrive once, a hold, nothing left."""
 
-import json
+import ipaddress
 from collections import Counter
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
-from confluent_kafka import Producer
 
-from cooperator.connectors.topics import ensure_topic
-from e2e.flows import committed
 from e2e.node_installation import NodeNamespace
+from e2e.release import CRDS, Helm
+from tests.harness.support import slow
+from tests.kubernetes.fixtures import DEFINITIONS, wait_until_served
+from tests.kubernetes.images import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
-FOLDER = Path(__file__).parent.parent / "examples" / "quickstart"
 # Of the test cluster, whose nodes are small and have no registry.
-SMALL: dict[str, Any] = {"imagePullPolicy": "Never", "replicas": 2, "spark": {"heapMb": 512}}
+SMALL: dict[str, Any] = {
+    "imagePullPolicy": "Never",
+    "replicas": 2,
+    "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+    "spark": {"heapMb": 512},
+}
+VALUES = """\
+import sys
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+brokers, topic = sys.argv[1:]
+consumer = Consumer({
+    "bootstrap.servers": brokers,
+    "group.id": "test",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+})
+unread = set(consumer.list_topics(topic, 30).topics[topic].partitions)
+consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in unread])
+while unread:
+    message = consumer.poll(30)
+    if message.error():
+        unread.discard(message.partition())
+    else:
+        print(message.value().decode())
+"""
+"""A program that prints all committed rows of a topic."""
 
 
-def test_rows_arrive_once_in_both_topics_though_a_pod_dies(place: NodeNamespace) -> None:
-    client: Any = {"bootstrap.servers": place.bootstrap_servers}
-    written: Counter[str] = Counter()
+@pytest.fixture
+def empty(place: NodeNamespace) -> Iterator[NodeNamespace]:
+    """A namespace of a cluster that does not have our resource definitions; they are back afterwards."""
+    definitions = Helm(place.cluster, "kube-system")
+    definitions.uninstall(CRDS)
+    _forget_definitions(place)
+    yield place
+    _forget_definitions(place)
+    definitions.install(CRDS, CRDS)
+    wait_until_served(place.cluster)
 
-    def produce(numbers: range) -> None:
-        producer = Producer(client)
-        for number in numbers:
-            row = json.dumps({"id": number, "city": ("Oslo", "Lima")[number % 2], "cents": number})
-            producer.produce("orders", row, str(number))
-            written[row] += 1
-        assert producer.flush(30) == 0
 
-    ensure_topic(client, "orders", 4, -1)
-    produce(range(500))
-    place.operator()
-    for path in sorted(FOLDER.glob("*.yaml")):
-        for manifest in yaml.safe_load_all(path.read_text()):
-            if manifest["kind"] == "Worker":
-                del manifest["spec"]["resources"]
-                manifest["spec"] |= SMALL
-            manifest["metadata"]["namespace"] = place.namespace
-            place.cluster.apply(manifest)
-    place.eventually(lambda: committed(place.bootstrap_servers, "orders-copy") == written, 240)
+def _forget_definitions(place: NodeNamespace) -> None:
+    names = [each["metadata"]["name"] for each in place.cluster.api.get(DEFINITIONS)["items"]]
+    ours = [name for name in names if name.endswith(".cooperator.dev")]
+    place.cluster.kubectl("delete", "crd", *ours, "--wait", "--timeout=60s")
 
-    place.execute("lake-0", "kill", "-9", "--", "-1")
-    produce(range(500, 1_000))
-    oslo = Counter({row: count for row, count in written.items() if '"Oslo"' in row})
-    place.eventually(lambda: committed(place.bootstrap_servers, "orders-copy") == written, 240)
-    place.eventually(lambda: committed(place.bootstrap_servers, "orders-oslo") == oslo, 240)
+
+class QuickStart:
+    def __init__(self, place: NodeNamespace) -> None:
+        self.place = place
+        repository, _, tag = KAFKA.rpartition(":")
+        kafka = {"image": repository, "tag": tag, "pullPolicy": "Never"}
+        if subnet := getattr(place.cluster, "service_subnet", ""):
+            # These nodes have no DNS.
+            kafka["clusterIP"] = str(ipaddress.ip_network(subnet)[51_000])
+        self._values = {name: value for name, value in place.values.items() if name != "bootstrapServers"}
+        producer = {"rowsPerSecond": 50}
+        self._values["quickstart"] = {"enabled": True, "kafka": kafka, "producer": producer, "worker": SMALL}
+
+    def install(self) -> str:
+        return self.place.helm.install("cooperator", "cooperator", **self._values)
+
+    def rows(self, topic: str) -> Counter[str]:
+        """All committed rows."""
+        brokers = self.place.get("workers", "lake")["spec"]["bootstrapServers"]
+        where = ("exec", "-n", self.place.namespace, "deploy/cooperator", "--")
+        return Counter(
+            self.place.cluster.kubectl(*where, "python", "-c", VALUES, brokers, topic).splitlines()
+        )
+
+    def is_complete(self) -> bool:
+        written = self.rows("orders")
+        oslo = Counter({row: count for row, count in written.items() if '"Oslo"' in row})
+        return self.rows("orders-copy") == written and self.rows("orders-oslo") == oslo
+
+
+def test_one_command_makes_pipelines_that_survive_a_death_and_leaves_nothing(empty: NodeNamespace) -> None:
+    quick = QuickStart(empty)
+    assert "FOR TRYING ONLY" in quick.install()
+    assert "new rows arrived in orders-oslo, each once" in empty.helm.test("cooperator")
+
+    lake_0 = empty.pods()["lake-0"]["metadata"]["uid"]
+    empty.delete_pod("lake-0", gracePeriodSeconds=1)
+    held = empty.eventually(lambda: empty.get("workers", "lake")["status"].get("held"))
+    assert {entry["identity"] for entry in held} == {"lake-0"}
+    empty.eventually(lambda: empty.pods()["lake-0"]["metadata"]["uid"] != lake_0)
+    empty.settled()
+    assert "new rows arrived in orders-oslo, each once" in empty.helm.test("cooperator")
+    empty.cluster.kubectl("scale", "-n", empty.namespace, "deploy/cooperator-producer", "--replicas=0")
+    empty.eventually(quick.is_complete, 120, "each row has arrived once")
+
+    empty.helm.uninstall("cooperator")
+    for plural, name in (("connectors", "copy"), ("connectors", "oslo"), ("workers", "lake")):
+        assert empty.is_gone(plural, name), "it would be in the way of a second installation"
+
+
+@slow("env -u CI pytest e2e/test_quickstart.py")
+def test_it_can_be_installed_again_at_once(empty: NodeNamespace) -> None:
+    quick = QuickStart(empty)
+    for _ in range(2):
+        quick.install()
+        assert "new rows arrived in orders-oslo, each once" in empty.helm.test("cooperator")
+        empty.helm.uninstall("cooperator")

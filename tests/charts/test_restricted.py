@@ -9,25 +9,28 @@ from tests.charts.rendered import EVERYTHING, Release, pods
 OPENSHIFT = {**EVERYTHING, "podSecurityContext": {"runAsUser": 1000650000, "fsGroup": 1000650000}}
 
 
+def assert_restricted(spec: Any) -> None:
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not spec.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+    assert all(volume.keys() <= {"name", "emptyDir", "configMap"} for volume in spec.get("volumes", ()))
+    for container in [*spec["containers"], *spec.get("initContainers", ())]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert all("hostPort" not in port for port in container.get("ports", ()))
+        assert container["resources"]["limits"]["memory"]
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+
+
 @pytest.mark.parametrize("values", [{}, EVERYTHING, OPENSHIFT], ids=["default", "everything", "any user"])
 def test_every_container_is_restricted(release: Release, values: Any) -> None:
     found = dict(pods(release.manifests(values)))
     assert found.keys() == {"Deployment", "Pod"}
     for pod in found.values():
-        spec = pod["spec"]
-        assert spec["securityContext"]["runAsNonRoot"] is True
-        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not spec.keys() & {"hostNetwork", "hostPID", "hostIPC"}
-        assert all(volume.keys() <= {"name", "emptyDir"} for volume in spec.get("volumes", ()))
-        for container in [*spec["containers"], *spec.get("initContainers", ())]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
-            assert all("hostPort" not in port for port in container.get("ports", ()))
-            assert container["resources"]["limits"]["memory"]
-            assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert_restricted(pod["spec"])
 
 
 def test_any_user_has_a_writable_directory(release: Release) -> None:

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Final
 
 from tests.kubernetes.caches import cache_folder, forget_unused, once
-from tests.kubernetes.images import BELOW, BUSYBOX, OPERATOR, PAUSE, WORKER, build_images, write_archive
+from tests.kubernetes.images import (
+    BELOW,
+    BUSYBOX,
+    KAFKA,
+    OPERATOR,
+    PAUSE,
+    WORKER,
+    build_images,
+    write_archive,
+)
 from tests.kubernetes.processes import Server, ServerFailed
 
 READY_S = 60.0
@@ -65,7 +74,7 @@ class Containerd:
 def prepare() -> Path:
     """A folder of a containerd that has all images; slow the first time. Raises NoImages, ServerFailed."""
     built = build_images()
-    below = _store({name: built[name] for name in (BUSYBOX, PAUSE, *BELOW)})
+    below = _store({name: built[name] for name in (BUSYBOX, PAUSE, *BELOW, KAFKA)})
     store = _store({name: built[name] for name in (OPERATOR, WORKER)}, below)
     forget_unused(store.parent, days=3)
     return store

@@ -1,4 +1,4 @@
-"""The images of the root ``Dockerfile``, and two tiny ones, built by buildah without a daemon or a registry.
+"""The images of the root ``Dockerfile``, two tiny ones and a Kafka, built by buildah without a daemon.
 
 Tests so run what a user builds from the same file with an engine. buildah keeps the layer of each step in the
 user's cache. It needs root, for mounts.
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from cooperator.artifacts import resolve
 from tests.kubernetes.caches import cache_folder, locked
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,6 +26,8 @@ BUSYBOX = "localhost/cooperator/busybox:tests"
 """One static program: for pods whose content does not matter (``busybox sleep``, ``busybox httpd -f``)."""
 PAUSE = "localhost/cooperator/pause:tests"
 """Holds the namespaces of a pod; every pod has it."""
+KAFKA = "localhost/cooperator/kafka:tests"
+"""Kafka's jars where its own image has them, and Java: for the chart's quick start."""
 BELOW = ("localhost/cooperator/kubernetes:tests", "localhost/cooperator/jars:tests")
 """Operator and worker without the project's code, whose changes leave these as they are."""
 
@@ -39,6 +42,11 @@ USER 65534:65534
 ENTRYPOINT ["busybox"]
 FROM busybox AS pause
 CMD ["sleep", "2147483647"]
+"""
+_KAFKA: Final = f"""\
+FROM {BELOW[1]}
+COPY *.jar /opt/kafka/libs/
+USER 1000:1000
 """
 _SUITE: Final = "bookworm"
 """Debian's name for what BASE is in the Dockerfile."""
@@ -69,9 +77,28 @@ def build_images() -> Mapping[str, str]:
             PAUSE: _build(PAUSE, tiny, "--target=pause", text=_TINY),
             **{name: _build(name, ROOT, f"--target={stage}", base) for name, stage in _STAGES.items()},
         }
+        jars = resolve("kafka")[0].parent
+        built[KAFKA] = _build(KAFKA, jars, text=_KAFKA)
         if unused := _buildah("images", "--quiet", "--filter=dangling=true", "--filter=until=336h").split():
             _buildah("rmi", *unused)
     return built
+
+
+def build_environment(folder: Path) -> tuple[str, dict[str, str]]:
+    """The name of our base, and variables with which buildah finds it and all layers, whoever calls it.
+
+    Call ``build_images`` first. ``folder`` gets the settings that the variables name. Raises NoImages.
+    """
+    settings = folder / "storage.conf"
+    settings.write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{_store("images")}"\nrunroot = "{_store("run")}"\n'
+    )
+    return _base(), {"CONTAINERS_STORAGE_CONF": str(settings), "BUILDAH_ISOLATION": "chroot"}
+
+
+def in_own_mounts(*command: str) -> list[str]:
+    """The command in a mount namespace of its own, where it leaves no mount behind."""
+    return [*_APART, *command]
 
 
 def write_archive(names: Iterable[str], archive: Path, known: Iterable[Path] = ()) -> None:

@@ -19,14 +19,16 @@ from typing import Any, Final
 
 import yaml
 
+from cooperator.artifacts.bundles import KAFKA_VERSION
 from tests.kubernetes.api import Api
 from tests.kubernetes.caches import cache_folder
-from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
+from tests.kubernetes.images import BUSYBOX, KAFKA, OPERATOR, WORKER
 from tests.kubernetes.processes import documents, said
 
 _ROOT: Final = Path(__file__).parents[2]
 _ENGINE: Final = "docker"
 _SMALL: Final = "busybox:stable-musl"
+_KAFKA: Final = f"apache/kafka:{KAFKA_VERSION}"
 _WAIT: Final = "180s"
 
 
@@ -119,7 +121,7 @@ class KindCluster:
                     *("--config", "-", "--wait", _WAIT),
                     stdin=yaml.safe_dump(_configuration([shared, cache_folder("versitygw")])),
                 )
-                said("kind", "load", "docker-image", OPERATOR, WORKER, BUSYBOX, "--name", name)
+                said("kind", "load", "docker-image", OPERATOR, WORKER, BUSYBOX, KAFKA, "--name", name)
                 plane = KindPlane(folder, kubeconfig.read_text())
                 nodes = [KindNode(plane, f"{name}-worker{number}") for number in ("", "2")]
                 yield KindCluster(plane, nodes, shared)
@@ -141,8 +143,9 @@ def _configuration(mounts: list[Path]) -> dict[str, Any]:
 def _build() -> None:
     for target, image in (("operator", OPERATOR), ("worker", WORKER)):
         said(_ENGINE, "build", "--target", target, "--tag", image, str(_ROOT))
-    said(_ENGINE, "pull", _SMALL)
-    said(_ENGINE, "tag", _SMALL, BUSYBOX)
+    for image, name in ((_SMALL, BUSYBOX), (_KAFKA, KAFKA)):
+        said(_ENGINE, "pull", image)
+        said(_ENGINE, "tag", image, name)
 
 
 def _gateway() -> str:

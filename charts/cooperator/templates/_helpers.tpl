@@ -101,3 +101,69 @@ roleRef:
 subjects:
   {{- include "cooperator.subject" .root | nindent 2 }}
 {{- end }}
+
+{{- /* Objects of the quick start: (root, component) */}}
+{{- define "cooperator.quickstartMetadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "cooperator.name" $root }}-{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+labels: {{- include "cooperator.quickstartLabels" . | nindent 2 }}
+{{- end }}
+
+{{- define "cooperator.quickstartLabels" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ $root.Chart.Name }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "cooperator.quickstartKafka" -}}
+{{- default (printf "%s-kafka.%s.svc" (include "cooperator.name" .) .Release.Namespace) .Values.quickstart.kafka.clusterIP -}}
+{{- end }}
+
+{{- define "cooperator.quickstartBrokers" -}}
+{{- $host := include "cooperator.quickstartKafka" . -}}
+{{ ternary (printf "[%s]" $host) $host (contains ":" $host) }}:9092
+{{- end }}
+
+{{- /* The spec of a pod that runs a script of files/ in the operator's image: (root, script, list of arguments) */}}
+{{- define "cooperator.script" -}}
+{{- $root := index . 0 -}}
+enableServiceLinks: false
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{- include "cooperator.podSecurityContext" $root | nindent 2 }}
+containers:
+  - name: {{ index . 1 }}
+    image: {{ include "cooperator.operatorImage" $root }}
+    imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+    command: [python, -c]
+    args:
+      - |
+        {{- $root.Files.Get (printf "files/quickstart-%s.py" (index . 1)) | trim | nindent 8 }}
+      {{- range index . 2 }}
+      - {{ . | quote }}
+      {{- end }}
+    resources:
+      requests: {cpu: 10m, memory: 64Mi}
+      limits: {memory: 256Mi}
+    securityContext: {{- include "cooperator.containerSecurityContext" $root | nindent 6 }}
+{{- with $root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* Worker and Connectors of examples/quickstart as JSON, Connectors first. */}}
+{{- define "cooperator.quickstartObjects" -}}
+{{- $objects := list }}
+{{- range $path, $_ := .Files.Glob "files/quickstart/*.yaml" }}
+{{- range regexSplit "(?m)^---$" ($.Files.Get $path) -1 }}
+{{- $objects = append $objects (fromYaml .) }}
+{{- end }}
+{{- end }}
+{{- toJson $objects }}
+{{- end }}
