@@ -97,7 +97,7 @@ def test_one_command_makes_pipelines_that_survive_a_death_and_leaves_nothing(emp
     assert "new rows arrived in orders-oslo, each once" in empty.helm.test("cooperator")
 
     lake_0 = empty.pods()["lake-0"]["metadata"]["uid"]
-    empty.delete_pod("lake-0", gracePeriodSeconds=1)
+    empty.delete_pod("lake-0", gracePeriodSeconds=0)
     held = empty.eventually(lambda: empty.get("workers", "lake")["status"].get("held"))
     assert {entry["identity"] for entry in held} == {"lake-0"}
     empty.eventually(lambda: empty.pods()["lake-0"]["metadata"]["uid"] != lake_0)

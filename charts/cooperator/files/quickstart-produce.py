@@ -11,7 +11,7 @@ TOPIC = "orders"
 CITIES = ("Oslo", "Lima", "Quito")
 
 
-def rows_so_far(client: dict[str, str]) -> int:
+def rows_so_far(client: dict[str, str | int]) -> int:
     """The ends of all partitions together. Creates the topic where it is missing."""
     admin = AdminClient(client)
     try:
@@ -30,7 +30,8 @@ def rows_so_far(client: dict[str, str]) -> int:
 
 def main(brokers: str, rows_per_s: int) -> None:
     """A failed request ends the process; the kubelet starts it again, and it counts again."""
-    client = {"bootstrap.servers": brokers}
+    # Exceptions say what is wrong; lines about each connection would bury them.
+    client = {"bootstrap.servers": brokers, "log_level": 2}
     first = rows_so_far(client)
     print(f"writes {rows_per_s} rows per second to {TOPIC}, from id {first}", flush=True)
     producer = Producer({**client, "enable.idempotence": True})
