@@ -1,6 +1,6 @@
 PYTHON ?= python3
 
-.PHONY: demo tests e2e article
+.PHONY: demo tests e2e article release publish
 demo:
 	$(PYTHON) run.py demo
 
@@ -16,3 +16,13 @@ e2e:
 # The results of the article on incremental rebalancing, on stock Kafka Connect and on this project (benchmarks/article.py).
 article:
 	.venv/bin/python -m benchmarks.article all
+
+# What a version publishes, from the last commit, into dist/VERSION (docs/releases.md); `publish` sends images and charts.
+VERSION ?=
+REGISTRY ?=
+BASE ?= debian:bookworm-slim
+release:
+	@.venv/bin/python -m release build --version "$(VERSION)" --registry "$(REGISTRY)" --base "$(BASE)"
+
+publish:
+	@.venv/bin/python -m release publish --version "$(VERSION)" --registry "$(REGISTRY)"

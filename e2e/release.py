@@ -40,7 +40,9 @@ class Helm:
     def _change(
         self, verb: str, release: str, chart: str | Path, values: Mapping[str, Any], *more: str
     ) -> str:
-        where = chart if isinstance(chart, Path) else CHARTS / chart
+        remote = str(chart).startswith("oci://")
+        where = chart if remote or isinstance(chart, Path) else CHARTS / chart
+        more = (*more, *(["--plain-http"] if remote else []))
         options = ("--wait", "--timeout", "180s", "--values", "-", *more)
         return self._run(verb, release, str(where), *options, words=json.dumps(values))
 
