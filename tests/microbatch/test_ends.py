@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import pytest
 
-from cooperator.connectors.microbatch.ends import EndWatcher, Look, Subscription, due
+from cooperator.connectors.microbatch.ends import EndWatcher, Look, Subscription, due, next_look_ms
 from cooperator.connectors.microbatch.ranges import Partition
 from tests.harness.support import eventually
 
@@ -97,6 +97,21 @@ def test_a_topic_of_another_id_is_new_though_it_ends_where_the_task_is(
     assert not waiting.found
     cluster.ids = {"a": "new"}
     assert waiting.result() == {A: 3}
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "is_quiet", "at_ms"),
+    [
+        (500, False, 10_500),
+        (500, True, 11_000),
+        (50, True, 10_300),
+        (700, True, 11_000),
+        (2_000, False, 12_000),
+        (2_000, True, 12_000),
+    ],
+)
+def test_looks_are_rarer_while_nothing_arrives(interval_ms: int, is_quiet: bool, at_ms: int) -> None:
+    assert next_look_ms(10_234, interval_ms, is_quiet) == at_ms
 
 
 def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster: FakeEnds, watcher: EndWatcher) -> None:

@@ -125,7 +125,8 @@ def test_a_successor_goes_on_from_what_was_committed(task: Tasks) -> None:
     first.commit(0, {UNITS[0]: 12})
     second = task(2)
     at = {UNITS[0]: 12, UNITS[1]: 6, UNITS[2]: 9}
-    assert second.owned.claim() == Owned(at, f"{second.claim}/1")
+    found = second.owned.claim()
+    assert (reached(found), found.session) == (at, f"{second.claim}/1")
     claims = second.positions.claims(UNITS, second.positions.patience(threading.Event(), print))
     assert [list(of_unit) for of_unit in claims.values()] == [[second.claim]] * 4, "older claims are removed"
 
@@ -174,7 +175,7 @@ def test_a_batch_whose_end_is_unknown_is_found_by_its_attempt(task: Tasks) -> No
     attempt.commit(0, {UNITS[0]: 3})
     late = attempt.begin(1, {UNITS[1]: 5})
     owned = attempt.owned.recover()
-    assert owned == Owned({UNITS[0]: 3}, f"{attempt.claim}/2")
+    assert (reached(owned), owned.session) == ({UNITS[0]: 3}, f"{attempt.claim}/2")
     with pytest.raises(KafkaException):
         late.commit_transaction(30)
     attempt.commit(1, {UNITS[1]: 5})

@@ -37,6 +37,7 @@ from cooperator.connectors.parts import in_order
 from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends
 from cooperator.connectors.records import as_records
 from cooperator.connectors.references import own_topics
+from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import client_config, ensure_topic, grow_topic, reaching
 from cooperator.connectors.units import Layout
@@ -74,6 +75,7 @@ class KafkaToKafkaOptions(ConversionOptions, KafkaCopyOptions):
         expected="the maximum number of records in a batch, which has to fit into memory",
         ge=1,
     )
+    trigger_interval_ms: int = trigger_interval(LOOP_INTERVAL_MS)
     key_converter: Converter = option("key.converter", "bytes", expected=EXPECTED.format("key"))
     value_converter: Converter = option("value.converter", "bytes", expected=EXPECTED.format("value"))
     partitions: int | None = option(

@@ -19,6 +19,7 @@ from cooperator.connectors.postgres import (
 )
 from cooperator.connectors.postgres_checks import missing
 from cooperator.connectors.postgres_sink import DELETED, TargetTable
+from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
 from cooperator.model.text import hinted
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
         ge=1_000,
         le=900_000,
     )
+    trigger_interval_ms: int = trigger_interval(LOOP_INTERVAL_MS)
     max_offsets: int = option(
         "max.offsets.per.trigger",
         10_000,

@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 _LOCAL_ROWS_PARTITIONS = 8
 
 
+LOOP_INTERVAL_MS = 500
+"""For tasks whose batches are cheap: one loop for all units (``microbatch``)."""
+
+
+def trigger_interval(default_ms: int) -> Any:
+    """Returns the option ``trigger.interval.ms``."""
+    expected = "milliseconds between the starts of two batches, 0 (no pause) or more"
+    return option("trigger.interval.ms", default_ms, expected=expected, ge=0)
+
+
 class SparkOptions(Options):
     """The options of every Spark connector."""
 
-    trigger_interval_ms: int = option(
-        "trigger.interval.ms",
-        1_000,
-        expected="milliseconds between the starts of two batches, 0 (no pause) or more",
-        ge=0,
-    )
+    trigger_interval_ms: int = trigger_interval(1_000)
     transform_sql: Select = option(
         "transform.sql", "", expected="a SELECT from the view input (its columns: see the connector)"
     )

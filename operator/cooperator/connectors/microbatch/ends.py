@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 _LEAST_MS = 50
 """The least time between two looks, also for tasks without a pause between batches."""
+_QUIET_MS = 1_000
+"""While nothing arrives, looks are half as frequent, but not less than once in so many milliseconds."""
 _TIMEOUT_MS = 5_000
 _RETRY_S = 1.0
 
@@ -48,6 +50,13 @@ def due(last_ms: int, look_ms: int, interval_ms: int) -> bool:
     So tasks with the same interval use the same look, and a late batch does not delay those after it.
     """
     return look_ms > last_ms if interval_ms == 0 else look_ms // interval_ms > last_ms // interval_ms
+
+
+def next_look_ms(now_ms: float, interval_ms: int, is_quiet: bool) -> float:
+    """Returns when to look again; ``is_quiet``: the last look found nothing new. Looks align to the clock."""
+    if is_quiet:
+        interval_ms = max(interval_ms, min(2 * interval_ms, _QUIET_MS))
+    return (math.floor(now_ms / interval_ms) + 1) * interval_ms
 
 
 class EndWatcher:
@@ -132,14 +141,16 @@ class EndWatcher:
                 interval_ms = max(_LEAST_MS, min(each.interval_ms for each in self._subscriptions))
                 changed, self._changed = self._changed, False
                 wanted = {each for one in self._subscriptions for each in one.partitions}
-            if not self._look(wanted, changed):
+            found = self._look(wanted, changed)
+            if found is None:
                 self._wake.wait(_RETRY_S)
                 continue
             now_ms = self._clock() * 1000
-            next_ms = (math.floor(now_ms / interval_ms) + 1) * interval_ms
-            self._wake.wait((next_ms - now_ms) / 1000)
+            at_ms = next_look_ms(now_ms, interval_ms, is_quiet=not (found.ends or found.topic_ids))
+            self._wake.wait((at_ms - now_ms) / 1000)
 
-    def _look(self, wanted: Collection[Partition], changed: bool) -> bool:
+    def _look(self, wanted: Collection[Partition], changed: bool) -> Look | None:
+        """Returns what was found; None: the look failed."""
         with self._lock:
             self._begun += 1
             # A timer may ring early by less than a millisecond.
@@ -153,7 +164,7 @@ class EndWatcher:
             with self._lock:
                 self._changed = True
                 self._unknown = dict.fromkeys(wanted, str(error))
-            return False
+            return None
         with self._lock:
             if changed:
                 self._ends = {each: end for each, end in self._ends.items() if each in wanted}
@@ -165,7 +176,7 @@ class EndWatcher:
             subscriptions = tuple(self._subscriptions)
         for each in subscriptions:
             each.looked(found)
-        return True
+        return found
 
 
 class Known(NamedTuple):
