@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.controller.incarnations import in_pool_names, proven_ends
+from cooperator.controller.interruptions import NOTICES_MS
 from cooperator.controller.observe import has_ended, milliseconds, node, phase, pod
 from cooperator.model import PodIncarnation
 from cooperator.pool import Mark, MarkReason, Node, Phase
@@ -205,6 +206,7 @@ def test_ends_are_told_in_the_members_names() -> None:
 
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+PREEMPTED = {"type": "PreemptScheduled", "status": "True"}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,27 @@ READY = {"conditions": [{"type": "Ready", "status": "True"}]}
         ({"unschedulable": True}, READY, Node(cordoned=True)),
         ({"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}, READY, Node()),
         ({"taints": [{"key": "maintenance", "effect": "NoExecute"}]}, READY, Node(leaving=True)),
-        ({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}, READY, Node(leaving=True)),
+        *(
+            ({"taints": [{"key": key, "effect": "NoSchedule"}]}, READY, Node(leaving=True))
+            for key in NOTICES_MS
+        ),
+        (
+            {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]},
+            READY,
+            Node(cordoned=True),
+        ),
+        (
+            {
+                "taints": [
+                    {"key": "aws-node-termination-handler/rebalance-recommendation", "effect": "NoSchedule"}
+                ]
+            },
+            READY,
+            Node(cordoned=True),
+        ),
+        ({}, {"conditions": [*READY["conditions"], PREEMPTED]}, Node(leaving=True)),
+        ({}, {"conditions": [*READY["conditions"], {**PREEMPTED, "status": "False"}]}, Node()),
+        ({}, {"conditions": [*READY["conditions"], {**PREEMPTED, "type": "FreezeScheduled"}]}, Node()),
         (
             {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]},
             {},

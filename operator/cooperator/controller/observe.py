@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cooperator.controller.interruptions import notice_of
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.crd.projection import milliseconds as milliseconds
 from cooperator.model import PodIncarnation
@@ -19,12 +20,10 @@ from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
 Body = Mapping[str, Any]
 """An object as the API server shows it."""
 
-_LEAVING_TAINTS = frozenset(
-    ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption")
-)
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-_OWN_TAINTS = frozenset(("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", _OUT_OF_SERVICE))
-_MAY_GO_TAINTS = frozenset(("DeletionCandidateOfClusterAutoscaler",))
+_MAY_GO_TAINTS = frozenset(
+    ("DeletionCandidateOfClusterAutoscaler", "aws-node-termination-handler/rebalance-recommendation")
+)
 """Taints that say a node may go, not that it will."""
 _LOST: Final = frozenset(("ContainerStatusUnknown", "Unknown"))
 _LAST_SIGNAL: Final = 64
@@ -160,18 +159,15 @@ def has_ended(incarnation: PodIncarnation, body: Body) -> bool:
 
 
 def node(body: Body, zone_label: str = "") -> Node:
-    """A machine in the pool's terms; its zone is the value of ``zone_label``. A taint with effect NoExecute
-    announces that the node's pods will go."""
+    """A machine in the pool's terms; its zone is the value of ``zone_label``."""
     spec = body.get("spec", {})
-    taints = {(taint.get("key", ""), taint.get("effect", "")) for taint in spec.get("taints") or ()}
-    keys = {key for key, _ in taints}
+    keys = {taint.get("key", "") for taint in spec.get("taints") or ()}
     conditions = body.get("status", {}).get("conditions") or ()
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
-    evicting = any(effect == "NoExecute" and key not in _OWN_TAINTS for key, effect in taints)
     return Node(
         ready=ready,
         cordoned=bool(spec.get("unschedulable")) or bool(keys & _MAY_GO_TAINTS),
-        leaving=evicting or bool(keys & _LEAVING_TAINTS),
+        leaving=notice_of(body) is not None,
         out_of_service=_OUT_OF_SERVICE in keys,
         zone=(body["metadata"].get("labels") or {}).get(zone_label, "") if zone_label else "",
     )

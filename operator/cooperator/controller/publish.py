@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, ApiError, Kind
 from cooperator.controller.api.recorder import Recorder
+from cooperator.controller.interruptions import Interruptions, notices, observe
 from cooperator.controller.names import FINALIZER, SETTLED
 from cooperator.controller.observe import Body, milliseconds
 from cooperator.controller.outputs import OUTPUTS, has_local_checkpoints
@@ -53,6 +54,7 @@ class Publisher:
         self._written_at = float("-inf")
         self._before: Mapping[str, Any] = {}
         self._failing: Set[str] = frozenset()
+        self._interruptions: Interruptions = {}
         self._gates: dict[str, bool] = {}
         self._refusal = (INVALID_SPEC, "")
         self._bound: dict[str, int] = {}
@@ -81,7 +83,9 @@ class Publisher:
         deletion. Raises ApiError.
         """
         assert seen.worker is not None
-        for happening in (*happenings(self._before, facts.leader), *self._failures(facts)):
+        interrupted = notices(seen.nodes, seen.pods)
+        self._interruptions, told = observe(self._interruptions, interrupted, facts.leader, _now_ms())
+        for happening in (*happenings(self._before, facts.leader), *self._failures(facts), *told):
             self._tell(happening, seen)
         self._before = facts.leader
         failed: Exception | None = None
@@ -96,7 +100,7 @@ class Publisher:
                 raise failed
             return
         self._written_at = time.monotonic()
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = _now_ms()
         (reason, refusal), self._refusal = self._refusal, (INVALID_SPEC, "")
         wrong = [text for text in (problems.get(("Worker", worker.metadata.name)), refusal) if text]
         self._writer.write(
@@ -362,6 +366,10 @@ class Publisher:
         conditions = summary_conditions((), generation=generation, settled=False, problems=[problem])
         made = WorkerStatus if kind is WORKERS else ConnectorStatus
         self._writer.write(kind, body, made(observed_generation=generation, conditions=conditions))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _place(body: Body) -> Name:
