@@ -1,6 +1,6 @@
 """A spot notice on a real node, and the end of its machine half a minute later.
 
-``tests/controller/test_interruptions.py`` has notices and events without nodes, and every run drains a node in
+``tests/controller/test_interruptions.py`` has notices and events without nodes; every run drains a node in
 ``test_departures.py``.
 """
 
