@@ -96,6 +96,12 @@ def test_without_a_token_the_reason_is_said_and_the_secret_is_not() -> None:
         tokens.token()
 
 
+def test_an_unforeseen_failure_is_named_without_its_text() -> None:
+    tokens, _ = source(RuntimeError("sesame"))
+    with pytest.raises(TokenUnavailable, match=r"^no token from https://idp.example/token: RuntimeError$"):
+        tokens.token()
+
+
 def test_a_failed_endpoint_is_asked_once_a_second() -> None:
     clock = [NOW_S]
     tokens, requests = source(OSError("away"), answer(100), now_s=lambda: clock[0])

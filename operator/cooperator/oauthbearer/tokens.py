@@ -126,6 +126,9 @@ class Tokens:
             found = token_of(self._fetch(self.login), self._now_s())
         except (TokenUnavailable, OSError, HTTPException, ValueError) as error:
             failure = str(error) or type(error).__name__
+        except Exception as error:
+            # Without the text, which is not known to be free of secrets.
+            failure = type(error).__name__
         finally:
             with self._lock:
                 self._current = found or self._current
