@@ -27,6 +27,10 @@ class Helm:
         """Install and wait until everything is ready."""
         return self._change("install", release, chart, values)
 
+    def take_over(self, release: str, chart: str) -> str:
+        """Install over objects that another release, or nobody, has."""
+        return self._change("install", release, chart, {}, "--take-ownership")
+
     def upgrade(self, release: str, chart: str | Path, **values: Any) -> str:
         """Upgrade as docs/kubernetes.md says; earlier values stay set."""
         return self._change("upgrade", release, chart, values, "--reset-then-reuse-values")

@@ -108,6 +108,6 @@ def test_the_notes_of_the_quick_start_say_what_it_is_for_and_how_to_see_a_hold(r
     said = release.notes(ON)
     assert "FOR TRYING ONLY" in said
     assert "helm test cooperator --namespace home" in said
-    assert "kubectl delete pod lake-0" in said
+    assert "kubectl exec lake-0 --namespace home --container worker -- kill -9 -- -1" in said
     assert "IS EMPTY" not in said
     assert "not installed yet" not in said
