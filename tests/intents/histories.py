@@ -84,7 +84,7 @@ class Directory:
 class Rules:
     """The code under test, and bugs that are planted around it."""
 
-    machine: Callable[[str, Claim, int], UnitMachine] = UnitMachine
+    machine: Callable[..., UnitMachine] = UnitMachine
     directory: Callable[[], Directory] = Directory
     discards: Callable[[int, int], bool] = lambda other, mine: other < mine
 
@@ -138,9 +138,9 @@ class History:
 
     # Attempts
 
-    def begin(self, generation: int, units: Sequence[str]) -> Attempt:
+    def begin(self, generation: int, units: Sequence[str], *, publishes: bool = True) -> Attempt:
         claim = Claim(Epoch(1, generation), len(self.attempts) + 1, f"m-{self.choices.below(2)}")
-        machines = {unit: self.rules.machine(unit, claim, KEPT) for unit in units}
+        machines = {unit: self.rules.machine(unit, claim, KEPT, publishes=publishes) for unit in units}
         attempt = Attempt(claim, units, machines)
         attempt.driver = self._drive(attempt)
         self.attempts.append(attempt)
@@ -290,7 +290,7 @@ class History:
         if intent.session == RELEASED:
             self.begun.pop(unit, None)
             self.released.add(unit)
-        elif not intent.files and intent.start == intent.next:
+        elif intent.start == intent.next:
             self.begun[unit] = claim
 
     # The world
@@ -328,7 +328,8 @@ class History:
     def _change(self) -> None:
         """A user changes offsets, while attempts may run that nobody knows of."""
         newest = max(attempt.claim for attempt in self.attempts)
-        attempt = self.begin(newest.epoch.generation, UNITS[self.choices.below(2) :])
+        publishes = not self.chance(2)
+        attempt = self.begin(newest.epoch.generation, UNITS[self.choices.below(2) :], publishes=publishes)
         attempt.alters = True
 
     def _crash(self) -> None:

@@ -15,7 +15,7 @@ from tests.intents.lines import A, B, Writer, offsets
 
 def moved(root: Path, **to: int | None) -> None:
     store = LocalStore(root)
-    move(lambda unit: store, {f"orders-{name[-1]}": offset for name, offset in to.items()}, threading.Event())
+    move(store, {f"orders-{name[-1]}": offset for name, offset in to.items()}, threading.Event())
 
 
 def test_a_unit_goes_on_where_it_was_moved_and_forgets_nothing_that_is_written(tmp_path: Path) -> None:

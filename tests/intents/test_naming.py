@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors.intents.naming import index_of, visible_name
+from cooperator.connectors.intents.naming import folder_of, placed, visible_name
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.model import Epoch
@@ -27,7 +27,8 @@ def name(path: str, topic: str = "orders.eu", number: int = 0) -> str:
     ids=["parquet", "second", "partitioned"],
 )
 def test_a_name_tells_where_its_rows_are_from(path: str, expected: str) -> None:
-    assert index_of(path) == 12
+    assert placed(path) == (12, path)
+    assert placed(f"{folder_of(3)}/{path}") == (3, path)
     folder = "day=a.b%2Fc/" if path.startswith("day") else ""
     number = 2 if expected.startswith("-2") else 0
     wanted = f"{folder}orders.eu+7+00000000000000000042.3-14-15-9f3a2c1b{expected}"
@@ -43,4 +44,4 @@ def test_names_of_any_topics_are_short_and_differ(one: str, other: str) -> None:
 
 def test_a_file_of_another_program_is_told() -> None:
     with pytest.raises(ValueError, match=r"data\.parquet is not named as Spark names files"):
-        index_of("data.parquet")
+        placed("data.parquet")

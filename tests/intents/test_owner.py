@@ -34,6 +34,8 @@ def test_the_first_connector_owns_a_directory_and_others_are_refused(tmp_path: P
 @pytest.mark.parametrize("unit", ["", "orders-0"], ids=["itself", "a unit's"])
 def test_a_directory_of_sparks_file_sink_is_refused_with_the_way_out(tmp_path: Path, unit: str) -> None:
     (tmp_path / unit / "_spark_metadata").mkdir(parents=True)
-    with pytest.raises(OptionError, match=r"'path'.*_spark_metadata.*set another directory.*read_units"):
+    with pytest.raises(
+        OptionError, match=r"'path'.*_spark_metadata.*set another directory.*migrate its offsets"
+    ):
         settle_owner(tmp_path, DirectoryOwner("lake", "c"))
     assert not (tmp_path / "_cooperator").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from cooperator.connectors.intents.batches import FileBatches
 from cooperator.connectors.intents.s3_store import S3Store
-from cooperator.connectors.intents.spark_stager import SparkStager
+from cooperator.connectors.intents.spark_stager import FileFormat, SparkStager
 from cooperator.connectors.intents.stores import FileStore, LocalStore
 from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.microbatch.claims import Claim
@@ -90,7 +90,7 @@ class Task:
         self.units = FileUnits(Claim(Epoch(1, attempt), 1, "m-0"), names, lambda unit: store, stopped)
         source = BatchSource(cluster.java, pool=f"{units[0].topic}-{attempt}")
         own = session_of_task(session)
-        self.stager = SparkStager(own, source, transform, file_format, partition_by)
+        self.stager = SparkStager(own, source, transform, FileFormat(file_format, partition_by))
         self.watcher = EndWatcher(SparkEnds(session, cluster.java))
         self.said: list[str] = []
         self.error: BaseException | None = None

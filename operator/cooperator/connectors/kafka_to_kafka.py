@@ -163,9 +163,9 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
         notes.settle_layout(positions, context.connector, layout, patience)
 
     def ends(
-        self, options: KafkaToKafkaOptions, group_id: str, connector: str, units: Sequence[str]
+        self, options: KafkaToKafkaOptions, context: InstanceContext, units: Sequence[str]
     ) -> Mapping[str, str]:
-        return stored_ends(client_config(options), group_id, connector, units)
+        return stored_ends(client_config(options), context.group_id, context.connector, units)
 
 
 def _refuse_own_topics(options: KafkaToKafkaOptions, context: TaskContext) -> None:

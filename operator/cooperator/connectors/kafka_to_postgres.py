@@ -66,6 +66,6 @@ class KafkaToPostgres(TaskConnector[KafkaToPostgresOptions]):
             database.run(lambda connection: positions.settle_layout(connection, layout))
 
     def ends(
-        self, options: KafkaToPostgresOptions, group_id: str, connector: str, units: Sequence[str]
+        self, options: KafkaToPostgresOptions, context: InstanceContext, units: Sequence[str]
     ) -> Mapping[str, str]:
-        return stored_ends(options, group_id, connector, units)
+        return stored_ends(options, context.group_id, context.connector, units)

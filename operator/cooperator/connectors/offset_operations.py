@@ -113,7 +113,7 @@ def _remove_checkpoints(subject: Subject, places: Iterable[UnitPlace]) -> None:
 
 
 def _about(subject: Subject) -> About:
-    return About(subject.group_id, subject.name, subject.checkpoints, tuple(_places(subject)))
+    return About(subject.group_id, subject.name, subject.checkpoints, tuple(_places(subject)), subject.conf)
 
 
 def _carry_out(

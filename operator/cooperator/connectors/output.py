@@ -1,4 +1,4 @@
-"""Reads the committed output of a file sink without Spark.
+"""Reads the committed output of file sinks without Spark.
 
 Spark's file sink writes its files first and then commits a batch by one entry in ``_spark_metadata``, so a
 crash leaves files that do not count. Each unit has a directory and a log of its own; the log is a file
@@ -7,15 +7,18 @@ of a file is its version, each other line a JSON object with the ``path`` of a d
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+HIDDEN: Final = "_cooperator"
+"""The directory in a plain one that has the positions of ``kafka-to-files``."""
 _LOG = "_spark_metadata"
 _BATCH = re.compile(r"(\d+)(\.compact)?\Z")
 
@@ -70,28 +73,52 @@ def _entries(unit: Path, log: Path) -> Iterator[Path]:
         yield file
 
 
-def read_units(path: Path | str) -> "pa.Table":
-    """Returns everything that all units below ``path`` have committed, as one table.
+def plain_files(path: Path | str) -> list[Path]:
+    """Returns the visible files of a directory that ``kafka-to-files`` writes to, sorted; else none."""
+    root, found = Path(path), list[Path]()
+    if not (root / HIDDEN).is_dir():
+        return found
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not _is_hidden(name) and not (root / name / _LOG).exists()]
+        found += (Path(place, name) for name in names if not _is_hidden(name))
+    return sorted(found)
 
-    The columns of ``partition.by`` are included, as strings or numbers depending on their values. The formats
-    parquet, json and csv are supported.
+
+def read_units(path: Path | str) -> "pa.Table":
+    """Returns everything that is committed below ``path``, as one table.
+
+    That is what units have committed to logs of Spark's file sink, and the files of a plain directory, which
+    any other reader reads as well. The columns of ``partition.by`` are included, as strings or numbers
+    depending on their values. The formats parquet, json and csv are supported.
     """
+    import pyarrow as pa
+
+    sets = [(unit, committed_files(unit)) for unit in unit_directories(path)]
+    tables = [_table(root, files) for root, files in [*sets, (Path(path), plain_files(path))] if files]
+    found = [table for table in tables if table is not None]
+    return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
+
+
+def _table(root: Path, files: list[Path]) -> "pa.Table | None":
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    tables: list[pa.Table] = []
-    for unit in unit_directories(path):
-        files = [file for file in committed_files(unit) if file.stat().st_size > 0]
-        if files:
-            formats = {file.suffix.lstrip(".") for file in files}
-            if len(formats) != 1:
-                raise OutputError(f"{unit}: files of several formats: {', '.join(sorted(formats))}")
-            partitioning = ds.HivePartitioning.discover(infer_dictionary=False)
-            dataset = ds.dataset(
-                [str(file) for file in files],
-                format=formats.pop(),
-                partitioning=partitioning,
-                partition_base_dir=str(unit),
-            )
-            tables.append(dataset.to_table())
-    return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+    files = [file for file in files if file.stat().st_size > 0]
+    if not files:
+        return None
+    formats = {file.suffix.lstrip(".") for file in files}
+    if len(formats) != 1:
+        raise OutputError(f"{root}: files of several formats: {', '.join(sorted(formats))}")
+    dataset = ds.dataset(
+        [str(file) for file in files],
+        format=formats.pop(),
+        partitioning=ds.HivePartitioning.discover(infer_dictionary=False),
+        partition_base_dir=str(root),
+    )
+    each = [fragment.physical_schema for fragment in dataset.get_fragments()]
+    schema = pa.unify_schemas([dataset.schema, *each], promote_options="permissive")
+    return dataset.replace_schema(schema).to_table()
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)

@@ -174,7 +174,7 @@ def place_of(location: Path | str, conf: Mapping[str, str], environment: Mapping
             "or in an S3-compatible store; use /a/directory or s3a://bucket/path"
         )
     place = store_place(location, conf, environment, "spec.checkpointLocation")
-    _prove(place)
+    prove(place, "spec.checkpointLocation")
     return place
 
 
@@ -244,24 +244,28 @@ def _settings(conf: Mapping[str, str], environment: Mapping[str, str]) -> dict[s
     return found
 
 
-def _prove(place: StorePlace) -> None:
-    """Checks conditional writes: a store that ignores ``If-None-Match`` would let two attempts win."""
+def prove(place: StorePlace, field: str, at: StorePlace | None = None) -> None:
+    """Checks conditional writes: a store that ignores ``If-None-Match`` would let two attempts win.
+
+    ``at`` is where the probe is left (default: the place). ``field`` is the setting that names the place.
+    Raises ``NoPlace``.
+    """
     with _seen_lock:
         if str(place) in _proven:
             return
-        probe = place / ".cooperator-probe"
+        probe = (at or place) / ".cooperator-probe"
         try:
             create(probe, b"")
             replaced = create(probe, b"")
         except Exception as error:
             reason = str(error).splitlines()[0][:300]
             raise NoPlace(
-                f"spec.checkpointLocation {place}: the store is not writable: {reason}; check the bucket, "
+                f"{field} {place}: the store is not writable: {reason}; check the bucket, "
                 "AWS_ENDPOINT_URL_S3 (or spark.hadoop.fs.s3a.endpoint) and the credentials"
             ) from None
         if replaced:
             raise NoPlace(
-                f"spec.checkpointLocation {place}: the store ignores If-None-Match and replaces existing "
+                f"{field} {place}: the store ignores If-None-Match and replaces existing "
                 "objects, so it cannot fence members; use a store with conditional writes"
             )
         _proven.add(str(place))

@@ -6,7 +6,7 @@ Their positions are in the sink, so a unit has no checkpoint.
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol
 
 from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
@@ -29,7 +29,7 @@ class TaskContext:
     ``checkpoint`` returns the directory in which earlier releases kept a unit's position. ``cancelled`` is
     set when the task is to stop. ``session`` returns the member's Spark session and starts it when needed;
     ``server`` is where queries run when they do not run in that session. ``say`` shows users what the task
-    waits for; an empty text clears it.
+    waits for; an empty text clears it. ``conf`` is the Worker's Spark configuration, resolved.
     """
 
     group_id: str
@@ -43,6 +43,7 @@ class TaskContext:
     epoch: Epoch | None = None
     attempt: int = 0
     server: Server | None = None
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def of_unit(self, unit: str) -> UnitContext:
         """Returns the context of one of its units."""
@@ -62,12 +63,16 @@ class TaskContext:
 
 @dataclass(frozen=True, slots=True)
 class InstanceContext:
-    """The context in which a connector's instance works. ``cancelled`` ends waits with ``Cancelled``."""
+    """The context in which a connector's instance works, and a task's lag is measured.
+
+    ``cancelled`` ends waits with ``Cancelled``. ``conf`` is the Worker's Spark configuration, resolved.
+    """
 
     group_id: str
     connector: str
     cancelled: threading.Event
     say: Callable[[str], None]
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class TaskProgress(NamedTuple):
@@ -102,7 +107,7 @@ class TaskConnector(Connector[O], Generic[O]):
         """
 
     @abstractmethod
-    def ends(self, options: O, group_id: str, connector: str, units: Sequence[str]) -> Mapping[str, str]:
+    def ends(self, options: O, context: InstanceContext, units: Sequence[str]) -> Mapping[str, str]:
         """Returns where units stand, as ``UnitProgress.end`` does (empty: nowhere). It may raise."""
 
     def open(self, options: O, context: UnitContext) -> RunningUnit:

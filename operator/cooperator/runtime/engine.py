@@ -150,6 +150,7 @@ class Engine:
             lags=self._lags,
             failures=self._failures,
             server=Server.of(self._conf(), settings.group_id),
+            conf=self._conf(),
             committed=spec.committed,
             epoch=spec.epoch,
             attempt=attempt,

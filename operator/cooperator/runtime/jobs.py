@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -54,7 +54,7 @@ class Work:
     ``cluster`` is that of the group. ``owner`` names the attempt. ``session`` returns the Spark session, or
     raises ``Cancelled`` when its event is set first. ``committed`` holds the connector's task configurations
     so far. ``epoch`` is that of the assignment that gave the task. ``lags`` measures the lag of tasks.
-    ``failures`` holds those of earlier attempts.
+    ``failures`` holds those of earlier attempts. ``conf`` is the Worker's Spark configuration, resolved.
     """
 
     task: TaskId
@@ -72,6 +72,7 @@ class Work:
     committed: Sequence[Mapping[str, str]] = ()
     epoch: Epoch | None = None
     attempt: int = 0
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def run_task(work: Work, run: Run) -> None:
@@ -141,6 +142,7 @@ def _run_whole_task(
         epoch=work.epoch,
         attempt=work.attempt,
         server=work.server,
+        conf=work.conf,
     )
     opened = _Opened(work.task, name, lambda: connector.open_task(options, context))
 
@@ -181,7 +183,8 @@ def _lag(work: Work, options: Options) -> Lag:
         name, units = work.task.connector, options.task_units
         if isinstance(work.connector, TaskConnector):
             missing = [unit for unit in units if not ends.get(unit)]
-            stored = work.connector.ends(options, work.group_id, name, missing) if missing else {}
+            asked = InstanceContext(work.group_id, name, threading.Event(), lambda text: None, work.conf)
+            stored = work.connector.ends(options, asked, missing) if missing else {}
             return work.connector.lag(options, {unit: ends.get(unit) or stored[unit] for unit in units})
         known = {unit: ends.get(unit) or last_end(checkpoint(work.checkpoints, name, unit)) for unit in units}
         return work.connector.lag(options, known)
@@ -324,7 +327,7 @@ def _settle(
         earlier.check_owner(work.checkpoints, name, owner)
         earlier.check_fixed(fixed)
     first = frozenset(units) if earlier is None else earlier.first
-    context = InstanceContext(work.group_id, name, cancelled, say)
+    context = InstanceContext(work.group_id, name, cancelled, say, work.conf)
     work.connector.settle_layout(options, context, Layout(fixed, first, owner))
 
 

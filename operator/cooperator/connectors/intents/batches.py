@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cooperator.connectors.intents.naming import index_of, visible_name
+from cooperator.connectors.intents.naming import placed, visible_name
 from cooperator.connectors.intents.stores import FileStore
 from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.intents.values import StagedFile
@@ -36,9 +36,10 @@ class Stager(Protocol):
     """Writes rows into files, each range into files of its own."""
 
     def write(self, directory: str, ranges: Sequence[OffsetRange]) -> Written:
-        """Writes the rows of the n-th range to files of the n-th partition below ``directory`` (a URI).
+        """Writes the rows of the n-th range below ``directory`` (a URI).
 
-        Their names are Spark's, and end as staged files do. Raises ``StageFailed``.
+        They are in files of the n-th Spark partition, or in a folder of their own (see ``naming``). Their
+        names are Spark's, and end as staged files do. Raises ``StageFailed``.
         """
 
     def cancel(self) -> None:
@@ -55,9 +56,11 @@ class FileBatches:
         units: FileUnits,
         stager: Stager,
         wrote: Callable[[Partition, int, int], None] = lambda partition, records, size_bytes: None,
+        closing: Callable[[], None] = lambda: None,
     ) -> None:
-        """``wrote`` is told the offsets and the bytes of each cut."""
+        """``wrote`` is told the offsets and the bytes of each cut; ``closing`` is called at the end."""
         self._units = units
+        self._closing = closing
         self._stager = stager
         self._wrote = wrote
 
@@ -84,7 +87,8 @@ class FileBatches:
         except OSError as error:
             return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, f"staging files: {error}")])
         failures = self._units.commit(
-            {each.partition: (records[each.partition], staged.get(each.partition, ())) for each in ranges}
+            {each.partition: (records[each.partition], staged.get(each.partition, ())) for each in ranges},
+            {each.partition for each in ranges if not each.size},
         )
         return Outcome(
             0 if failures else rows,
@@ -98,7 +102,8 @@ class FileBatches:
     def cancel(self) -> None:
         self._stager.cancel()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._closing()
 
     def _by_directory(self, ranges: Sequence[OffsetRange]) -> list[tuple[FileStore, list[OffsetRange]]]:
         found: dict[int, tuple[FileStore, list[OffsetRange]]] = {}
@@ -118,11 +123,12 @@ class FileBatches:
             for output in store.outputs(claim, batch) if written.rows else ():
                 if output.size_bytes == 0:
                     continue
-                cut = ranges[index_of(output.path)]
+                index, path = placed(output.path)
+                cut = ranges[index]
                 sizes[cut] += output.size_bytes
                 of_unit = staged.setdefault(cut.partition, [])
                 base = self._units.base_of(cut.partition)
-                name = visible_name(output.path, cut, claim, f"{base}-{batch}", len(of_unit))
+                name = visible_name(path, cut, claim, f"{base}-{batch}", len(of_unit))
                 of_unit.append(store.stage(str(cut.partition), base, (claim, batch), output.path, name))
         finally:
             store.drop_batch(claim, batch)

@@ -16,7 +16,9 @@ could take it. So after each creation the attempt looks for the newest number, w
 is not its own, the intent is void. It is withdrawn, and nothing of it becomes visible. For the same reason a
 reader looks again after it has read the newest intent.
 
-**Operations on offsets** are sessions of their own. They end with an intent of the least session.
+**Operations on offsets** are sessions of their own. They end with an intent of the least session. Where they
+cannot make files visible (in S3, without Spark), their intents have the files of the newest cut once more,
+and the next attempt makes them visible.
 
 **Staged files of earlier sessions are discarded** after a session's own intent is accepted: cuts that these
 sessions committed are visible by then, and they commit nothing more. Sessions are earlier by the number of
@@ -145,13 +147,15 @@ class Newest:
 class Append:
     """A cut is staged, up to ``next``; or the position moves there, without files.
 
-    With ``releases`` the unit is left to any attempt, after an operation on offsets.
+    With ``releases`` the unit is left to any attempt, after an operation on offsets. ``line`` is set where
+    the position jumps.
     """
 
     next: int | None
     topic_id: str = ""
     files: tuple[StagedFile, ...] = ()
     releases: bool = False
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,10 @@ Event = Begin | Found | Done | Created | Newest | Append | Recover
 class UnitMachine:
     """Decides for one unit of one attempt: feed it ``Begin``, then the answer to each action."""
 
-    def __init__(self, unit: str, claim: Claim, kept: int = KEPT) -> None:
+    def __init__(self, unit: str, claim: Claim, kept: int = KEPT, *, publishes: bool = True) -> None:
+        """Without ``publishes`` files of the newest cut are left to the next attempt, by each intent."""
         self._unit = unit
+        self._publishes = publishes
         self._session = Session(claim, 0)
         self._kept = kept
         self._action: Action | None = None
@@ -209,9 +215,10 @@ class UnitMachine:
                 return Read()
             case Tidy(), Done():
                 return Hold(self._base, self._entry())
-            case Hold(), Append(offset, topic_id, files, releases):
-                session = RELEASED if releases else self._session
-                intent = Intent(session, self._entry().next, offset, topic_id, files)
+            case Hold(), Append() as append:
+                session = RELEASED if append.releases else self._session
+                files, line = (*self._left(), *append.files), append.line or self._entry().line
+                intent = Intent(session, self._entry().next, append.next, append.topic_id, files, line)
                 return Create(self._number + 1, intent)
         raise UnexpectedEvent(f"{event} is no answer to {self._action}")
 
@@ -246,15 +253,19 @@ class UnitMachine:
 
     def _finish(self) -> Action:
         """Makes the newest cut visible before anything else."""
-        if self._last is not None and self._last.files:
+        if self._publishes and self._last is not None and self._last.files:
             return Publish(self._last.files)
         return self._published()
+
+    def _left(self) -> tuple[StagedFile, ...]:
+        """Returns files of the newest cut that may not be visible yet."""
+        return () if self._publishes or self._last is None else self._last.files
 
     def _published(self) -> Action:
         if not self._begun:
             last = self._last
-            at, topic_id = (last.next, last.topic_id) if last is not None else (None, "")
-            return Create(self._number + 1, Intent(self._session, at, at, topic_id))
+            at, topic_id, line = (last.next, last.topic_id, last.line) if last is not None else (None, "", "")
+            return Create(self._number + 1, Intent(self._session, at, at, topic_id, self._left(), line))
         is_first = self._last is not None and self._last.start == self._last.next and not self._last.files
         return Tidy(self._number - self._kept + 1, self._base if is_first else None)
 

@@ -2,45 +2,66 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
 
 from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.intents.machine import Append, Hold
-from cooperator.connectors.intents.stores import FileStore
+from cooperator.connectors.intents.stores import UnitStore
 from cooperator.connectors.intents.units import OwnedUnit
-from cooperator.connectors.intents.values import RELEASED
+from cooperator.connectors.intents.values import RELEASED, Intent
 from cooperator.connectors.microbatch.batches import Stand
 from cooperator.connectors.microbatch.claims import Claim
 
 _OWNER: Final = "offsets"
+_AT_ONCE: Final = 8
 
 
-def positions(store: FileStore, units: Sequence[str]) -> dict[str, Stand]:
+class Logs(Protocol):
+    """Logs of units, to read."""
+
+    def newest(self, unit: str) -> tuple[int, Intent | None]: ...
+
+
+def positions(store: Logs, units: Sequence[str]) -> dict[str, Stand]:
     """Returns the positions of units; those that have none are left out. It may raise ``OSError``."""
-    found: dict[str, Stand] = {}
-    for unit in units:
-        _, intent = store.newest(unit)
-        if intent is not None and intent.next is not None:
-            found[unit] = Stand(intent.next, intent.topic_id)
-    return found
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        intents = [intent for _, intent in pool.map(store.newest, units)]
+    return {
+        unit: Stand(intent.next, intent.topic_id)
+        for unit, intent in zip(units, intents, strict=True)
+        if intent is not None and intent.next is not None
+    }
+
+
+def newest_claim(store: Logs, units: Sequence[str]) -> Claim:
+    """Returns the newest claim in the logs of units. It may raise ``OSError``."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        intents = [intent for _, intent in pool.map(store.newest, units)]
+    return max((each.session.claim for each in intents if each is not None), default=RELEASED.claim)
 
 
 def move(
-    store_of: Callable[[str], FileStore], offsets: Mapping[str, int | None], stopped: threading.Event
+    store: UnitStore, offsets: Mapping[str, int | None], stopped: threading.Event, *, publishes: bool = True
 ) -> None:
     """Moves units to these offsets (None: no position), after it has finished their newest cuts.
 
-    Attempts that still run stop before they write anything more, and every later one may begin. It may be
-    repeated. Raises ``Replaced`` when an attempt has begun meanwhile, ``Cancelled``, and ``OSError``.
+    Without ``publishes`` the next attempts finish them. Attempts that still run stop before they write
+    anything more, and every later one may begin. It may be repeated. Raises ``Replaced`` when an attempt has
+    begun meanwhile, ``Cancelled``, and ``OSError``.
     """
-    for unit, offset in offsets.items():
-        store = store_of(unit)
-        _, intent = store.newest(unit)
-        before = intent.session.claim if intent is not None else RELEASED.claim
+
+    def one(unit: str) -> None:
+        offset = offsets[unit]
+        before = newest_claim(store, [unit])
         claim = Claim(before.epoch, before.attempt + 1, f"{_OWNER}-{uuid.uuid4().hex[:8]}")
-        owned = OwnedUnit(unit, claim, store, stopped)
+        owned = OwnedUnit(unit, claim, store, stopped, publishes=publishes)
         owned.begin()
-        held: Hold = owned.carry(Append(offset, releases=True))
+        held: Hold = owned.carry(Append(offset, releases=True, line=uuid.uuid4().hex))
         if held.last.next != offset:
             raise Replaced(f"unit {unit} was taken by another attempt: repeat the operation")
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for future in [pool.submit(one, unit) for unit in offsets]:
+            future.result()

@@ -17,12 +17,24 @@ from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 _TOPIC_LIMIT: Final = 120
 """File systems allow names of 255 bytes."""
+_FOLDER: Final = re.compile(r"range-(\d+)/")
 _WRITTEN: Final = re.compile(rf"part-(\d{{5,}})-.*?[.-]c\d{{3,}}(\.[^/]+){re.escape(STAGED_ENDING)}\Z")
 
 
-def index_of(path: str) -> int:
-    """Returns the number of the Spark partition that wrote a file. Raises ValueError."""
-    return int(_parts(path)[0])
+def folder_of(number: int) -> str:
+    """Returns the name of the folder for the files of the n-th range, where each has one of its own."""
+    return f"range-{number}"
+
+
+def placed(path: str) -> tuple[int, str]:
+    """Returns the number of the range that a file is of, and its path without the range's folder.
+
+    Where ranges have no folders, the number is that of the Spark partition that wrote the file. Raises
+    ValueError.
+    """
+    if match := _FOLDER.match(path):
+        return int(match[1]), path[match.end() :]
+    return int(_parts(path)[0]), path
 
 
 def visible_name(path: str, cut: OffsetRange, claim: Claim, batch: str, number: int) -> str:

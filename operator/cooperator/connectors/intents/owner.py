@@ -1,10 +1,11 @@
 """The Connector that owns a directory: others are refused, and so are directories of Spark's file sink."""
 
 import json
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from cooperator.connectors.intents.stores import HIDDEN
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.output import HIDDEN
 from cooperator.connectors.places import Place, create, directories, names
 
 _OWNER: Final = "owner.json"
@@ -21,17 +22,24 @@ class DirectoryOwner(NamedTuple):
         return f"Connector {self.connector} of the group {self.group_id}"
 
 
-def settle_owner(directory: Place, owner: DirectoryOwner, field: str = "path") -> None:
+def settle_owner(
+    directory: Place,
+    owner: DirectoryOwner,
+    field: str = "path",
+    *,
+    plain: bool = True,
+    reads: Callable[[str], bool] = lambda topic: True,
+) -> None:
     """Makes ``owner`` the owner of a directory that has none. Concurrent calls have one winner.
 
-    Raises ``OptionError``, naming the option ``field``, if another Connector owns it, or if Spark's file sink
-    has written there: its readers would not see plain files, and plain readers would see files it did not
-    commit.
+    Raises ``OptionError``, naming the option ``field``, if another Connector owns it, and with ``plain`` if
+    Spark's file sink has written there: its readers would not see plain files, and plain readers would see
+    files it did not commit. The directory of a unit counts if the Connector ``reads`` its topic.
     """
-    _refuse_spark_log(directory, field)
-    place = directory / HIDDEN / _OWNER
-    create(place, json.dumps(owner._asdict()).encode())
-    found = DirectoryOwner(**json.loads(place.read_text()))
+    if plain:
+        _refuse_spark_log(directory, field, reads)
+    create(directory / HIDDEN / _OWNER, json.dumps(owner._asdict()).encode())
+    found = owner_of(directory)
     if found != owner:
         raise OptionError(
             [
@@ -46,9 +54,23 @@ def settle_owner(directory: Place, owner: DirectoryOwner, field: str = "path") -
         )
 
 
-def _refuse_spark_log(directory: Place, field: str) -> None:
+def owner_of(directory: Place) -> DirectoryOwner | None:
+    """Returns the owner of a directory; None: it has none."""
+    try:
+        return DirectoryOwner(**json.loads((directory / HIDDEN / _OWNER).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def release_owner(directory: Place) -> None:
+    """Leaves the directory to any Connector."""
+    (directory / HIDDEN / _OWNER).unlink(missing_ok=True)
+
+
+def _refuse_spark_log(directory: Place, field: str, reads: Callable[[str], bool]) -> None:
     """Units of earlier releases had directories of their own below the Connector's."""
-    for place in (directory, *(directory / name for name in directories(directory) if name != HIDDEN)):
+    units = [name for name in directories(directory) if name != HIDDEN and reads(name.rpartition("-")[0])]
+    for place in (directory, *(directory / name for name in units)):
         if _SPARK_LOG in directories(place) or names(place / _SPARK_LOG):
             raise OptionError(
                 [
@@ -57,9 +79,9 @@ def _refuse_spark_log(directory: Place, field: str) -> None:
                         str(directory),
                         f"has files of Spark's file sink ({place}/{_SPARK_LOG}), which tells its readers "
                         "which files are committed",
-                        "set another directory: the earlier files stay readable where they are "
-                        "(cooperator.connectors.output.read_units); to keep all in one, copy their rows into "
-                        "plain files, and remove that directory",
+                        "set another directory; or, if this Connector of an earlier release wrote them, stop "
+                        "it and migrate its offsets (`kubectl cooperator offsets migrate`, `cooperator local "
+                        "offsets migrate`), which makes them plain files",
                     )
                 ]
             )

@@ -42,15 +42,20 @@ class Rotator:
 
     rotation: Rotation
     _since_ms: dict[Partition, int] = field(default_factory=dict)
+    _cuts: dict[Partition, tuple[int, int]] = field(default_factory=dict)
+    """The ends of cuts that were due, and when."""
     _bytes_per_record: dict[Partition, float] = field(default_factory=dict)
 
     def records(self, partition: Partition) -> int | None:
         """Returns the number of records of a full file of the unit; None: any."""
-        limits = [self.rotation.flush_size] if self.rotation.flush_size is not None else []
+        limits = [self.rotation.flush_size, self._within_bytes(partition)]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _within_bytes(self, partition: Partition) -> int | None:
         size = self._bytes_per_record.get(partition)
-        if self.rotation.max_bytes is not None and size:
-            limits.append(max(1, int(self.rotation.max_bytes / size)))
-        return min(limits, default=None)
+        if self.rotation.max_bytes is None or not size:
+            return None
+        return max(1, int(self.rotation.max_bytes / size))
 
     def wrote(self, partition: Partition, records: int, size_bytes: int) -> None:
         """Learns from a cut. It weighs as much as all before."""
@@ -63,7 +68,8 @@ class Rotator:
     ) -> dict[Partition, int]:
         """Returns the units whose next cut is due, and its end: at whole files unless the interval is over.
 
-        An end before its position is returned as it is: it tells a loss.
+        A cut is one file where ``max.file.bytes`` bounds it. An end before its position is returned as it is:
+        it tells a loss.
         """
         found: dict[Partition, int] = {}
         for partition, end in ends.items():
@@ -71,16 +77,22 @@ class Rotator:
             if end == at:
                 self._since_ms.pop(partition, None)
                 continue
-            since_ms = self._since_ms.setdefault(partition, now_ms)
+            cut = self._cuts.pop(partition, None)
+            # A batch may end before the cut: the rest has waited since then.
+            first_ms = cut[1] if cut is not None and at < cut[0] else now_ms
+            since_ms = self._since_ms.setdefault(partition, first_ms)
             full = self.records(partition)
             if end < at or now_ms - since_ms >= self.rotation.interval_ms:
                 found[partition] = end
             elif full is not None and end - at >= full:
                 found[partition] = at + (end - at) // full * full
             if partition in found:
+                limit = self._within_bytes(partition)
+                if limit is not None and end > at:
+                    found[partition] = min(found[partition], at + limit)
                 self._since_ms.pop(partition)
+                self._cuts[partition] = (found[partition], now_ms)
                 if found[partition] < end:
-                    # The records that are left were not there at the last look.
                     self._since_ms[partition] = now_ms
         return found
 

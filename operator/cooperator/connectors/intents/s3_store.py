@@ -7,15 +7,16 @@ second request finds none, also after the visible object was deleted.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.intents.naming import unit_part
-from cooperator.connectors.intents.stores import HIDDEN, STAGED_ENDING, STAGING, IntentLogs, WrittenFile
-from cooperator.connectors.intents.values import Intent, StagedFile
+from cooperator.connectors.intents.s3_logs import S3Logs, errors
+from cooperator.connectors.intents.stores import STAGED_ENDING, STAGING, WrittenFile
+from cooperator.connectors.intents.values import StagedFile
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.output import HIDDEN
 from cooperator.connectors.places import StorePlace, remove_tree
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 _VISIBLE: Final = re.compile(r"(.+\+\d+)\+\d{20}\.\d+-\d+-\d+-(\d+)-[0-9a-f]+(-\d+)?\.[^/]+\Z")
 
 
-class S3Store(IntentLogs):
+class S3Store(S3Logs):
     """A ``FileStore`` at a place ``s3a://bucket/path``; ``spark`` has the settings of S3A.
 
     A token is the upload with its parts. Errors of the store are ``OSError``.
     """
 
     def __init__(self, spark: "SparkSession", root: StorePlace) -> None:
-        super().__init__(root / HIDDEN)
+        super().__init__(root)
         untyped: Any = spark
         self._root = str(root)
         self._below: StorePlace = root / HIDDEN
@@ -39,22 +40,6 @@ class S3Store(IntentLogs):
         self._uploads: Any = untyped._jvm.dev.cooperator.spark.PendingUploads(self._root, conf)
         self._mine: dict[str, list[tuple[int, StagedFile]]] = {}
         """Uploads that this process has prepared in its present sessions, by unit."""
-
-    def create(self, unit: str, number: int, intent: Intent) -> bool:
-        with errors():
-            return super().create(unit, number, intent)
-
-    def read(self, unit: str, number: int) -> Intent | None:
-        with errors():
-            return super().read(unit, number)
-
-    def numbers(self, unit: str) -> Sequence[int]:
-        with errors():
-            return super().numbers(unit)
-
-    def remove(self, unit: str, numbers: Collection[int]) -> None:
-        with errors():
-            super().remove(unit, numbers)
 
     def batch_directory(self, claim: Claim, name: str) -> str:
         return str(self._batch(claim, name))
@@ -103,17 +88,3 @@ class S3Store(IntentLogs):
 
     def _batch(self, claim: Claim, name: str) -> StorePlace:
         return self._below / STAGING / str(claim) / name
-
-
-@contextmanager
-def errors() -> Iterator[None]:
-    """Turns errors of the store's clients into ``OSError``."""
-    from obstore.exceptions import BaseError
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        yield
-    except Py4JJavaError as error:
-        raise OSError(f"the store refuses: {error.java_exception}") from error
-    except BaseError as error:
-        raise OSError(f"the store refuses: {str(error).splitlines()[0][:300]}") from error

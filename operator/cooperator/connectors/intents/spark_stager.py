@@ -4,6 +4,7 @@ tasks."""
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.intents.batches import StageFailed, Written
@@ -28,6 +29,32 @@ _SHUFFLED: Final = "spark.sql.shuffle.partitions"
 _NO_MARKER: Final = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
+class RowsMoved(ValueError):
+    """A query's plan does not keep each record where it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """The format of files, with Spark's options, and the columns that directories are partitioned by.
+
+    No file has more than ``max_rows`` rows; None: any number.
+    """
+
+    name: str
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    max_rows: int | None = None
+
+    def prepare(self, spark: "SparkSession") -> None:
+        """Gives a session the commit protocol by which files are staged."""
+        spark.conf.set(_PROTOCOL, _STAGED_FILES)
+
+    def save(self, rows: "DataFrame", directory: str) -> None:
+        limit = {"maxRecordsPerFile": str(self.max_rows)} if self.max_rows is not None else {}
+        writer = rows.write.format(self.name).options(**self.options, **_NO_MARKER, **limit)
+        writer.mode("append").partitionBy(*self.partition_by).save(directory)
+
+
 class SparkStager:
     """A ``Stager`` for one task, all in one thread; ``cancel`` may be called by any."""
 
@@ -36,13 +63,11 @@ class SparkStager:
         spark: "SparkSession",
         source: BatchSource,
         transform: "Callable[[DataFrame], DataFrame]",
-        file_format: str,
-        partition_by: Sequence[str] = (),
-        options: Mapping[str, str] = {},
+        file_format: FileFormat,
     ) -> None:
         """``spark`` is the task's own session. ``transform`` keeps each record where it was read.
 
-        Raises ``ValueError`` if it does not: rows of two units would be in one file.
+        Raises ``RowsMoved`` if it does not: rows of two units would be in one file.
         """
         untyped: Any = spark
         self._spark = spark
@@ -50,17 +75,15 @@ class SparkStager:
         self._source = source
         self._transform = transform
         self._format = file_format
-        self._partition_by = tuple(partition_by)
-        self._options = {**_NO_MARKER, **options}
         self._group = JobGroup(spark, f"files of {source.pool}", "a batch of files")
-        spark.conf.set(_PROTOCOL, _STAGED_FILES)
+        file_format.prepare(spark)
         # A plan that moves no rows has nothing to adapt, and another one shows by its number of partitions.
         spark.conf.set(_ADAPTIVE, "false")
         spark.conf.set(_SHUFFLED, str(LEAST_SLOTS + 1))
         planned: Any = transform(read(spark, source, slots=LEAST_SLOTS))
         partitions = planned._jdf.queryExecution().toRdd().getNumPartitions()
         if partitions != LEAST_SLOTS:
-            raise ValueError(
+            raise RowsMoved(
                 f"the query's plan has {partitions} Spark partitions instead of {LEAST_SLOTS}: the SQL "
                 "must keep each record where it was read"
             )
@@ -77,8 +100,7 @@ class SparkStager:
         try:
             rows = self._transform(read(self._spark, self._source, ranges=slots))
             rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
-            writer = rows.write.format(self._format).options(**self._options).mode("append")
-            writer.partitionBy(*self._partition_by).save(directory)
+            self._format.save(rows, directory)
         except (PySparkException, Py4JJavaError) as error:
             raise StageFailed(*read_failure(self._java, error)) from error
         return Written(int(counted.get["rows"]))

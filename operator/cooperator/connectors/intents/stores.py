@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Protocol
 
 from cooperator.connectors.intents.values import Intent, StagedFile, file_of, number_of
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.output import HIDDEN
 from cooperator.connectors.places import Place, create, directories, names
 
-HIDDEN: Final = "_cooperator"
 _UNITS: Final = "units"
 _LOG: Final = "log"
 _STAGED: Final = "staged"
@@ -31,8 +31,11 @@ class WrittenFile(NamedTuple):
     size_bytes: int
 
 
-class FileStore(Protocol):
-    """One directory with its logs. All calls may fail with ``OSError``, and may be repeated then."""
+class UnitStore(Protocol):
+    """The logs of a directory, and the step that makes a file visible.
+
+    All calls may fail with ``OSError``, and may be repeated then.
+    """
 
     def newest(self, unit: str) -> tuple[int, Intent | None]:
         """Returns the newest intent, which was still the newest after it was read; 0 and None: none."""
@@ -47,6 +50,13 @@ class FileStore(Protocol):
 
     def numbers(self, unit: str) -> Sequence[int]: ...
 
+    def publish(self, file: StagedFile) -> None:
+        """Makes a file visible, and consumes its token. Does nothing if the token is consumed."""
+
+
+class FileStore(UnitStore, Protocol):
+    """A directory in which files are staged, too."""
+
     def batch_directory(self, claim: Claim, name: str) -> str:
         """Returns the URI of a hidden directory for what a batch writes."""
 
@@ -55,9 +65,6 @@ class FileStore(Protocol):
 
     def stage(self, unit: str, base: int, batch: tuple[Claim, str], path: str, name: str) -> StagedFile:
         """Takes a file of a batch's directory over, durably, to become visible as ``name``."""
-
-    def publish(self, file: StagedFile) -> None:
-        """Makes a file visible, and consumes its token. Does nothing if the token is consumed."""
 
     def drop_batch(self, claim: Claim, name: str) -> None:
         """Removes a batch's directory. No intent refers to what is in it."""

@@ -4,6 +4,7 @@ task."""
 import json
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -30,7 +31,7 @@ from cooperator.connectors.intents.machine import (
     UnitMachine,
     Withdraw,
 )
-from cooperator.connectors.intents.stores import FileStore
+from cooperator.connectors.intents.stores import FileStore, UnitStore
 from cooperator.connectors.intents.values import StagedFile
 from cooperator.connectors.microbatch.batches import FailureKind, OpenFailed, Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import Claim
@@ -46,9 +47,11 @@ _LASTING = (PermissionError, NotADirectoryError, IsADirectoryError)
 class OwnedUnit:
     """One unit of an attempt. It is for one thread at a time."""
 
-    def __init__(self, unit: str, claim: Claim, store: FileStore, stopped: threading.Event) -> None:
+    def __init__(
+        self, unit: str, claim: Claim, store: UnitStore, stopped: threading.Event, *, publishes: bool = True
+    ) -> None:
         self.unit = unit
-        self._machine = UnitMachine(unit, claim)
+        self._machine = UnitMachine(unit, claim, publishes=publishes)
         self._store = store
         self._stopped = stopped
         self.replaced: set[Claim] = set()
@@ -58,12 +61,12 @@ class OwnedUnit:
         """Begins a session. Raises ``Replaced``, ``Cancelled``, and what the store raises."""
         return self.carry(Begin() if self._machine.action is None else Recover())
 
-    def append(self, stand: Stand, files: Sequence[StagedFile]) -> Hold:
+    def append(self, stand: Stand, files: Sequence[StagedFile], line: str = "") -> Hold:
         """Commits a cut, and makes its files visible. Raises as ``begin`` does.
 
-        The result may stand elsewhere: then nothing was committed.
+        With ``line`` the position jumps. The result may stand elsewhere: then nothing was committed.
         """
-        return self.carry(Append(stand.next, stand.topic_id, tuple(files)))
+        return self.carry(Append(stand.next, stand.topic_id, tuple(files), line=line))
 
     def carry(self, event: Event) -> Hold:
         """Goes on until the unit is held. Raises as ``begin`` does."""
@@ -110,27 +113,29 @@ class FileUnits:
 
     def __init__(
         self,
-        claim: Claim,
+        claim: Claim | Callable[[], Claim],
         units: Mapping[Partition, str],
         store_of: Callable[[Partition], FileStore],
         stopped: threading.Event,
     ) -> None:
+        """A ``claim`` that is a function is made when the units are claimed; it may raise ``OSError``."""
         self._claim = claim
+        self._names = units
+        self._stopped = stopped
         self._stores = {partition: store_of(partition) for partition in units}
-        self._units = {
-            partition: OwnedUnit(unit, claim, self._stores[partition], stopped)
-            for partition, unit in units.items()
-        }
+        self._units: dict[Partition, OwnedUnit] = {}
         self._held: dict[Partition, Hold] = {}
         self._sessions = 0
 
     @property
     def attempt(self) -> Claim:
+        """The claim of this attempt, once it was made."""
+        assert isinstance(self._claim, Claim), "claim() comes first"
         return self._claim
 
     @property
     def session(self) -> str:
-        return f"{self._claim}/{self._sessions}"
+        return f"{self.attempt}/{self._sessions}"
 
     def claim(self) -> Owned:
         return self._begin()
@@ -141,6 +146,10 @@ class FileUnits:
     def record(self, partition: Partition, stand: Stand) -> PositionRecord:
         return PositionRecord(str(partition), json.dumps([stand.next, stand.topic_id]))
 
+    def line(self, partition: Partition) -> str:
+        """Returns the name of the line of offsets that the unit is on."""
+        return self._held[partition].last.line
+
     def base_of(self, partition: Partition) -> int:
         return self._held[partition].base
 
@@ -148,9 +157,11 @@ class FileUnits:
         return self._stores[partition]
 
     def commit(
-        self, cuts: Mapping[Partition, tuple[PositionRecord, Sequence[StagedFile]]]
+        self,
+        cuts: Mapping[Partition, tuple[PositionRecord, Sequence[StagedFile]]],
+        jumps: Collection[Partition] = (),
     ) -> dict[Partition, str]:
-        """Commits cuts of units, and makes their files visible.
+        """Commits cuts of units, and makes their files visible. Units of ``jumps`` read nothing.
 
         Returns why it failed for a unit, of which nothing more is known then; the others are committed.
         """
@@ -160,7 +171,8 @@ class FileUnits:
             record, files = cuts[partition]
             stand = Stand(*json.loads(record.value))
             try:
-                held = self._units[partition].append(stand, files)
+                line = uuid.uuid4().hex if partition in jumps else ""
+                held = self._units[partition].append(stand, files, line)
             except (Exception, Cancelled) as error:
                 failures[partition] = f"{type(error).__name__}: {error}"
                 return
@@ -178,6 +190,12 @@ class FileUnits:
             self._held[partition] = self._units[partition].begin()
 
         try:
+            if not isinstance(self._claim, Claim):
+                self._claim = self._claim()
+            for partition, unit in self._names.items():
+                if partition not in self._units:
+                    store = self._stores[partition]
+                    self._units[partition] = OwnedUnit(unit, self._claim, store, self._stopped)
             _each(begin, self._units)
             self._discard()
         except OSError as error:
@@ -194,7 +212,7 @@ class FileUnits:
         """Staged files of older sessions are visible by now, or never will be."""
         for store in {id(each): each for each in self._stores.values()}.values():
             mine = [each for each, of_unit in self._stores.items() if of_unit is store]
-            replaced = {claim for each in mine for claim in self._units[each].replaced} - {self._claim}
+            replaced = {claim for each in mine for claim in self._units[each].replaced} - {self.attempt}
             store.discard({self._units[each].unit: self._held[each].base for each in mine}, replaced)
 
 

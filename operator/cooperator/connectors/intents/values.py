@@ -64,7 +64,7 @@ class Intent:
     """One entry of a log. ``start`` and ``next`` are offsets; None: the unit has no position.
 
     The records from ``start`` up to, and without, ``next`` are in ``files``. ``topic_id`` is that of the
-    source topic (empty: unknown).
+    source topic (empty: unknown). ``line`` names a line of offsets: it is the same until the position jumps.
     """
 
     session: Session
@@ -72,6 +72,7 @@ class Intent:
     next: int | None
     topic_id: str = ""
     files: tuple[StagedFile, ...] = ()
+    line: str = ""
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -82,6 +83,7 @@ class Intent:
                 "to": self.next,
                 "topic_id": self.topic_id,
                 "files": [list(each) for each in self.files],
+                "line": self.line,
             },
             separators=(",", ":"),
         ).encode()
@@ -98,7 +100,8 @@ class Intent:
                 )
             files = tuple(StagedFile(str(name), str(token)) for name, token in fields["files"])
             start, end = (None if each is None else int(each) for each in (fields["from"], fields["to"]))
-            return cls(Session.parse(fields["session"]), start, end, str(fields["topic_id"]), files)
+            session, topic_id = Session.parse(fields["session"]), str(fields["topic_id"])
+            return cls(session, start, end, topic_id, files, str(fields["line"]))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, UnreadableIntent):
                 raise

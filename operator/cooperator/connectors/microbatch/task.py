@@ -13,6 +13,7 @@ from cooperator.connectors.base import Cancelled, UnitProgress
 from cooperator.connectors.kafka_offsets import has_start
 from cooperator.connectors.microbatch import members
 from cooperator.connectors.microbatch.batches import Batches, Owned, UnitOwnership
+from cooperator.connectors.microbatch.ends import Subscription
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
@@ -58,7 +59,7 @@ class SourceSettings:
 class LoopParts(NamedTuple):
     """The parts of a task besides its source. ``layout`` returns its connector's.
 
-    ``store`` names where positions are, for users.
+    ``store`` names where positions are, for users. ``ends`` may hold back news of its partitions.
     """
 
     ownership: UnitOwnership
@@ -66,6 +67,7 @@ class LoopParts(NamedTuple):
     layout: Callable[[], Layout | None]
     store: str
     slots: int
+    ends: Callable[[Subscription], Subscription] = lambda ends: ends
 
 
 def open_loop(
@@ -110,7 +112,7 @@ def open_loop(
         units=tuple(units),
         ownership=parts.ownership,
         batches=parts.batches,
-        ends=watcher.subscribe(units, source.interval_ms),
+        ends=parts.ends(watcher.subscribe(units, source.interval_ms)),
         limits=source.limits,
         grouping=Grouping(parts.slots),
         first_offsets=first_offsets,

@@ -61,12 +61,16 @@ class SourceOffsets(ABC, Generic[O]):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A connector whose offsets are kept in its sink. ``places`` are checkpoints of earlier releases."""
+    """A connector whose offsets are kept in its sink. ``places`` are checkpoints of earlier releases.
+
+    ``conf`` is its Worker's Spark configuration, resolved.
+    """
 
     group_id: str
     connector: str
     checkpoints: Place
     places: Sequence[UnitPlace] = ()
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class ConnectorOffsets(ABC, Generic[O]):
