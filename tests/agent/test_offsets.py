@@ -20,12 +20,12 @@ from cooperator.rest.spark import SparkOffsets
 
 KEY = SessionKey(b"k" * 32, "HmacSHA256", 0)
 OTHER = SessionKey(b"o" * 32, "HmacSHA256", 0)
-PARTITION = {"kafka_topic": "in", "kafka_partition": 0}
+PARTITION = {"unit": "unit-0", "source": 0}
 CONFIG = {
-    "connector.class": "kafka-to-files",
-    "topics": "in",
-    "path": "/data/out",
-    "bootstrap.servers": "nowhere:1",
+    "connector.class": "spark",
+    "source.format": "kafka",
+    "source.options.subscribe": "in",
+    "sink.format": "console",
 }
 
 
@@ -49,7 +49,7 @@ class Member:
 
 @pytest.fixture
 def member(tmp_path: Path) -> Iterator[Member]:
-    unit = tmp_path / "checkpoints" / "copy" / "in-0"
+    unit = tmp_path / "checkpoints" / "copy" / "unit-0"
     (unit / "offsets").mkdir(parents=True)
     (unit / "commits").mkdir()
     (unit / "offsets" / "0").write_text('v1\n{}\n{"in":{"0":5}}')
@@ -69,14 +69,14 @@ def refused(call: Any) -> tuple[int, str]:
 def test_a_caller_with_the_session_key_reads_and_resets_offsets(member: Member) -> None:
     member.has(TargetState.STOPPED)
     offsets = member.asked()
-    assert offsets.listed("copy", {}) == [{"partition": PARTITION, "offset": {"kafka_offset": 5}}]
+    assert offsets.listed("copy", {}) == [{"partition": PARTITION, "offset": {"in": {"0": 5}}}]
     assert "1 in all" in offsets.reset("copy", {})
     assert offsets.listed("copy", {}) == []
 
 
 def test_a_dry_run_names_the_changes_and_makes_none(member: Member) -> None:
     member.has(TargetState.STOPPED)
-    gone = [Change(PARTITION, {"kafka_offset": 5}, None)]
+    gone = [Change(PARTITION, {"in": {"0": 5}}, None)]
     asked = member.asked()
     assert asked.changed("copy", {}, OffsetChange(ChangeVerb.RESET, dry_run=True)) == gone
     assert len(asked.listed("copy", {})) == 1

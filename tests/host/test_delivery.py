@@ -20,13 +20,13 @@ def connector(class_: str, **config: str) -> Connector:
     return found
 
 
-FILES = connector("kafka-to-files", topics="a", path="/b")
+SOURCE = connector("files-to-kafka", topic="a", path="/b")
 COPY = connector("kafka-to-kafka", topics="a", topic="b")
 
 
 def test_progress_that_is_lost_with_a_pod_breaks_the_promise_of_classes_with_checkpoints() -> None:
-    assert exactly_once(FILES, is_stock=False).status.value == "True"
-    broken = exactly_once(FILES, is_stock=False, has_local_checkpoints=True)
+    assert exactly_once(SOURCE, is_stock=False).status.value == "True"
+    broken = exactly_once(SOURCE, is_stock=False, has_local_checkpoints=True)
     assert (broken.status.value, broken.reason) == ("False", "LocalCheckpoints")
     assert "spec.checkpointVolume or spec.checkpointLocation" in broken.message
 
@@ -37,4 +37,6 @@ def test_positions_that_live_with_the_sink_need_no_checkpoints() -> None:
 
 @pytest.mark.parametrize("class_", known_classes())
 def test_each_class_states_whether_it_needs_checkpoints(class_: str) -> None:
-    assert keeps_checkpoints(class_) == (class_ not in ("noop", "kafka-to-kafka", "kafka-to-postgres"))
+    assert keeps_checkpoints(class_) == (
+        class_ not in ("noop", "kafka-to-files", "kafka-to-kafka", "kafka-to-postgres")
+    )

@@ -321,6 +321,8 @@ def test_a_second_connector_with_the_same_directory_is_refused(store: ManifestSt
     store.apply(resources(LAKE, files("first", f"topics: 'a, b', path: {tmp_path}/out")), "a")
     for second in (
         files("second", f"topics: 'b, c', path: {tmp_path}/out/"),
+        files("second", f"topics: c, path: {tmp_path}/out"),
+        to_parquet("second", f"{tmp_path}/out"),
         files("second", f"topics.regex: '[ax]', path: 'file:{tmp_path}/link'"),
         to_parquet("second", f"{tmp_path}/link/a-1"),
         to_parquet("second", f"file://{tmp_path}/out/x/../b-0/"),
@@ -332,8 +334,7 @@ def test_a_second_connector_with_the_same_directory_is_refused(store: ManifestSt
         assert "as Connector first does" in problem
         assert "give it another directory; or delete Connector first" in problem
     for apart in (
-        files("apart", f"topics: c, path: {tmp_path}/out"),
-        to_parquet("apart", f"{tmp_path}/out"),
+        to_parquet("apart", f"{tmp_path}/out/c-0"),
         to_parquet("apart", f"{tmp_path}/out/a-0/nested"),
         to_parquet("apart", f"s3a://bucket{tmp_path}/out/a-0"),
     ):

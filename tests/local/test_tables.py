@@ -117,7 +117,7 @@ def test_workers(view: dict[str, Any]) -> None:
     ("text", "status", "reason", "message"),
     [
         ("class: kafka-to-kafka, config: {topics: a, topic: b}", "True", "ExactlyOnce", "read_committed"),
-        ("class: kafka-to-files, config: {topics: a, path: /b}", "True", "ExactlyOnce", "_spark_metadata"),
+        ("class: kafka-to-files, config: {topics: a, path: /b}", "True", "ExactlyOnce", "_cooperator"),
         (
             "class: spark, config: {source.format: rate, sink.format: console}",
             "False",

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cooperator.connectors import kafka_source
+from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.kafka_to_files import KafkaToFilesOptions
 from cooperator.connectors.microbatch import topic_reader
 from cooperator.connectors.microbatch.topic_reader import TopicReader
 from cooperator.connectors.options import parse

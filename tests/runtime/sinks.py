@@ -4,9 +4,46 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from cooperator.connectors.file_sink import FileSink
-
 TAKEN = "cooperator: output taken"
+
+
+_SINKS = "org.apache.spark.sql.execution.streaming.sinks"
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+
+
+class FileSink:
+    """Spark's file sink of one unit. ``spark`` is a session with the settings of the unit's checkpoint."""
+
+    def __init__(self, spark: Any, path: str) -> None:
+        self._spark = spark
+        self._path = path
+        self._jvm: Any = spark.sparkContext._jvm
+        jvm = self._jvm
+        self._sink = self._java(f"{_SINKS}.FileStreamSink")(
+            spark._jsparkSession,
+            path,
+            self._java(_PARQUET)(),
+            jvm.PythonUtils.toSeq([]),
+            jvm.PythonUtils.toScalaMap({}),
+        )
+
+    def add(self, batch_id: int, rows: Any = None) -> None:
+        """Commits a batch; without rows, too: the log must not have gaps."""
+        if rows is not None:
+            self._sink.addBatch(batch_id, self._spark.createDataFrame(rows)._jdf)
+            return
+        log_class = self._java(f"{_SINKS}.FileStreamSinkLog")
+        none = self._jvm.scala.Option.empty()
+        place = f"{self._path}/_spark_metadata"
+        log = log_class(log_class.VERSION(), self._spark._jsparkSession, place, none)
+        gateway = self._spark.sparkContext._gateway
+        log.add(batch_id, gateway.new_array(self._java(f"{_SINKS}.SinkFileStatus"), 0))
+
+    def _java(self, name: str) -> Any:
+        found = self._jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
 
 
 def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> FileSink:
@@ -22,7 +59,7 @@ def open_sink(member: Any, path: str, query: str, committed: int = -1, newest: i
     }
     for name, value in settings.items():
         session.conf.set(name, value)
-    return FileSink(session, "parquet", path, (), {})
+    return FileSink(session, path)
 
 
 def opens(member: Any, path: str, query: str, committed: int = -1, newest: int = -1) -> bool:

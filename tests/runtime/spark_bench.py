@@ -66,8 +66,26 @@ def to_files(output: Path, topic: str) -> dict[str, str]:
         "topics": topic,
         "sql": "SELECT 'one' AS path, value AS line FROM input",
         "trigger.interval.ms": "200",
+        "rotate.interval.ms": "0",
         "max.offsets.per.trigger": "50",
         "task.units": f"{topic}-0",
+    }
+
+
+def query_to_files(output: Path, topic: str, bootstrap_servers: str) -> dict[str, str]:
+    """Options of the class spark that do the same, by Spark's own file sink."""
+    return {
+        "connector.class": "spark",
+        "source.format": "kafka",
+        "source.options.kafka.bootstrap.servers": bootstrap_servers,
+        "source.options.assign": json.dumps({topic: [0]}),
+        "source.options.startingOffsets": "earliest",
+        "source.options.maxOffsetsPerTrigger": "50",
+        "sink.format": "parquet",
+        "sink.options.path": f"{output}/unit-0",
+        "transform.sql": "SELECT 'one' AS path, CAST(value AS STRING) AS line FROM input",
+        "trigger.interval.ms": "200",
+        "task.units": "unit-0",
     }
 
 

@@ -174,7 +174,7 @@ def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(
                 postgres.query(f"CREATE TABLE {table} (kind text, {body})")
                 config |= {**postgres.config, "table.name.format": name}
             elif sink == "kafka-to-files":
-                config["path"] = str(tmp_path / name)
+                config |= {"path": str(tmp_path / name), "rotate.interval.ms": "0"}
             else:
                 spark.create_topic(f"{name}-out", 1)
                 config |= {"topic": f"{name}-out", "message.max.bytes": str(LARGE + 10)}

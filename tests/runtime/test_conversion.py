@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cooperator.connectors import failing_rows, kafka_to_files, kafka_to_kafka
+from cooperator.connectors import failing_rows, files_task, kafka_to_kafka
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.options import parse
 from cooperator.connectors.output import read_units
 from cooperator.connectors.parts import in_order
@@ -50,9 +51,9 @@ class Sink:
 
 SINKS = {
     "files": Sink(
-        kafka_to_files.KafkaToFilesOptions,
+        KafkaToFilesOptions,
         {"path": "/nowhere"},
-        lambda o, c: kafka_to_files._conversion(o, c),
+        files_task.conversion,
     ),
     "kafka": Sink(
         kafka_to_kafka.KafkaToKafkaOptions,
@@ -212,6 +213,7 @@ def test_an_unused_column_stops_no_task_with_either_tolerance(
     for tolerance, task in tasks.items():
         config = {
             "connector.class": "kafka-to-files",
+            "rotate.interval.ms": "0",
             "trigger.interval.ms": "100",
             "topics": unique,
             "path": str(tmp_path / tolerance),

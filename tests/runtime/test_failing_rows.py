@@ -150,6 +150,7 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
     spark.produce(unique, [{"value": b"bad" if n % 2 else b"%d" % n, "partition": 0} for n in range(8)])
     config = {
         "connector.class": "kafka-to-files",
+        "rotate.interval.ms": "0",
         "trigger.interval.ms": "100",
         "topics": unique,
         "path": str(out),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cooperator.connectors.fence import Fence, Fenced, claim
 from cooperator.model import Epoch
 from tests.harness.support import eventually
-from tests.runtime.spark_bench import SparkBench, lines_in
+from tests.runtime.spark_bench import SparkBench, lines_in, query_to_files
 
 ATTEMPT = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(1, 12), st.sampled_from(["a/1", "b"]))
 
@@ -70,16 +70,11 @@ def test_a_query_whose_unit_is_claimed_elsewhere_writes_no_batch_and_no_file_tha
 ) -> None:
     """A process that was frozen wakes when its successor has claimed the unit and written nothing yet."""
     spark.produce(unique, ["before"])
-    config = {
-        "connector.class": "kafka-to-files",
-        "path": str(tmp_path / "out"),
-        "topics": unique,
-        "sql": "SELECT 'one' AS path, value AS line FROM input",
-        "trigger.interval.ms": "200",
-    }
+    config = query_to_files(tmp_path / "out", unique, spark.settings.bootstrap_servers)
+    del config["task.units"]
     instance, task = spark.start_connector(unique, config, 1)
     eventually(lambda: lines_in(tmp_path / "out").total() == 1, 120, "the first batch is there")
-    checkpoint = spark.settings.checkpoints / unique / f"{unique}-0"
+    checkpoint = spark.settings.checkpoints / unique / "unit-0"
     eventually((checkpoint / "commits" / "0").exists)
     claim(checkpoint, Epoch(1, 1), 1, "successor")
 

@@ -51,6 +51,7 @@ def test_lag_falls_to_zero_at_the_end_and_grows_while_the_task_is_paused(
         "topics": unique,
         "sql": "SELECT 'one' AS path, value AS line FROM input",
         "trigger.interval.ms": "200",
+        "rotate.interval.ms": "0",
     }
     instance, task = spark.start_connector(unique, config, 1)
     eventually(lambda: spark.heard.progress_of(task).get("lag") == 0, 60, "all is delivered")

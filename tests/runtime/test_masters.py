@@ -17,7 +17,7 @@ from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from tests.harness.support import eventually, freeze_group, slow
 from tests.runtime.heard import Heard
-from tests.runtime.spark_bench import SparkBench, lines_in, member, to_files
+from tests.runtime.spark_bench import SparkBench, lines_in, member, query_to_files, to_files
 from tests.runtime.spark_servers import ConnectServer, StandaloneCluster
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
@@ -101,12 +101,16 @@ def test_a_query_on_a_connect_server_outlives_its_member_and_is_ended_by_the_nex
 ) -> None:
     output, log = tmp_path / "out", tmp_path / "member.log"
     work = member_settings(
-        tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
+        tmp_path,
+        broker,
+        unique,
+        {"spark.master": server.url},
+        ["out", 0, query_to_files(output, unique, broker.bootstrap_servers)],
     )
     spark.produce(unique, numbered("first", 100))
     with member({**work, "incarnation": "a", "epoch": [1, 1]}, log):
         eventually(lambda: lines_in(output).total() == 100, 300, "it delivers")
-    sessions = tmp_path / "checkpoints" / "out" / f"{unique}-0" / "sessions"
+    sessions = tmp_path / "checkpoints" / "out" / "unit-0" / "sessions"
     (orphan,) = [record.read_text() for record in sessions.iterdir()]
     spark.produce(unique, numbered("second", 50))
     eventually(lambda: lines_in(output).total() == 150, 120, "nobody has ended it")
@@ -128,13 +132,17 @@ def test_a_query_that_could_not_be_ended_commits_nothing_once_its_unit_is_claime
 ) -> None:
     output, log = tmp_path / "out", tmp_path / "member.log"
     work = member_settings(
-        tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
+        tmp_path,
+        broker,
+        unique,
+        {"spark.master": server.url},
+        ["out", 0, query_to_files(output, unique, broker.bootstrap_servers)],
     )
     spark.produce(unique, numbered("first", 20))
     with member({**work, "incarnation": "a", "epoch": [1, 1]}, log) as frozen:
         eventually(lambda: lines_in(output).total() == 20, 300, "it delivers")
         freeze_group(frozen)
-        claim(tmp_path / "checkpoints" / "out" / f"{unique}-0", Epoch(1, 2), 1, "successor")
+        claim(tmp_path / "checkpoints" / "out" / "unit-0", Epoch(1, 2), 1, "successor")
         spark.produce(unique, numbered("second", 20))
         os.killpg(frozen, signal.SIGCONT)
         eventually(lambda: "holds the unit, not" in log.read_text(), 120, "the server refuses it")
@@ -147,12 +155,15 @@ def test_connectors_that_write_from_the_member_are_refused_by_name(
     bootstrap = spark.settings.bootstrap_servers
     settings = replace(settings, spark_conf={"spark.master": server.url}, bootstrap_servers=bootstrap)
     runtime = SparkRuntime(settings, heard)
-    task = TaskId(unique, 0)
-    config = {"connector.class": "kafka-to-kafka", "topics": "a", "topic": "b", "task.units": "a-0"}
-    SparkBench(runtime, heard, settings).start(task, config)
-    eventually(lambda: heard.of(task) == [("failed", 1)], 60)
-    assert "writes from the member" in heard.traces[task, 1]
-    assert "use a Worker whose spark.master is local" in heard.traces[task, 1]
+    common = {"topics": "a", "task.units": "a-0"}
+    copying = {**common, "connector.class": "kafka-to-kafka", "topic": "b"}
+    archiving = {**common, "connector.class": "kafka-to-files", "path": f"{settings.state_dir}/out"}
+    for number, config in enumerate((copying, archiving)):
+        task = TaskId(f"{unique}-{number}", 0)
+        SparkBench(runtime, heard, settings).start(task, config)
+        eventually(lambda task=task: heard.of(task) == [("failed", 1)], 60)
+        assert "writes from the member" in heard.traces[task, 1]
+        assert "use a Worker whose spark.master is local" in heard.traces[task, 1]
     assert runtime.close(30)
 
 
@@ -180,7 +191,11 @@ def test_a_server_without_the_fence_is_refused(
     try:
         output, log = tmp_path / "out", tmp_path / "member.log"
         work = member_settings(
-            tmp_path, broker, unique, {"spark.master": server.url}, ["out", 0, to_files(output, unique)]
+            tmp_path,
+            broker,
+            unique,
+            {"spark.master": server.url},
+            ["out", 0, query_to_files(output, unique, broker.bootstrap_servers)],
         )
         spark.produce(unique, numbered("first", 5))
         with member({**work, "incarnation": "a", "epoch": [1, 1]}, log):

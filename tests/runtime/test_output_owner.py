@@ -15,7 +15,7 @@ from cooperator.connectors.units import checkpoint
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.sinks import open_sink, opens, race
-from tests.runtime.spark_bench import SparkBench, to_files
+from tests.runtime.spark_bench import SparkBench
 
 pytestmark = pytest.mark.real
 
@@ -139,21 +139,6 @@ def test_a_directory_of_a_release_without_owners_is_continued(
     )
 
 
-def test_batches_made_on_the_driver_own_their_directory_too(
-    spark: SparkBench, tmp_path: Path, unique: str
-) -> None:
-    spark.produce(unique, ["one"])
-    config = {**to_files(tmp_path / "out", unique), "errors.tolerance": "all"}
-    first = run(spark, f"{unique}-a", config)
-    assert (tmp_path / "out" / f"{unique}-0" / "_spark_metadata" / "owner").exists(), (
-        "the directory has an owner as soon as the query runs"
-    )
-    assert "belongs to another checkpoint" in refused(spark, f"{unique}-b", config)
-    committed = checkpoint(spark.settings.checkpoints, f"{unique}-b", f"{unique}-0") / "offsets"
-    assert not committed.exists() or not os.listdir(committed), "no offset is consumed"
-    spark.stop(first)
-
-
 def test_one_of_many_first_sinks_opens(session: Any, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -172,7 +157,7 @@ def test_a_directory_without_an_owner_goes_to_the_checkpoint_of_its_newest_batch
         path, owner = str(tmp_path / str(latest)), tmp_path / str(latest) / "_spark_metadata" / "owner"
         sink = open_sink(session, path, "own")
         for batch in range(latest + 1):
-            sink.add(batch, None)
+            sink.add(batch)
         for committed, newest in ((latest - 1, latest), (latest, latest), (latest, latest + 1)):
             owner.unlink()
             assert opens(session, path, "own", committed, newest), (latest, committed, newest)

@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from cooperator.connectors.intents.moves import positions
+from cooperator.connectors.intents.stores import LocalStore
 from cooperator.connectors.output import read_units
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
@@ -40,6 +42,7 @@ def sink(root: Path, topic: str, **options: object) -> dict[str, str]:
         "path": str(root),
         "topics": topic,
         "sql": LINES_SQL,
+        "rotate.interval.ms": 0,
         "trigger.interval.ms": 300,
         **{name.replace("_", "."): value for name, value in options.items()},
     }
@@ -217,8 +220,8 @@ def test_topics_that_are_created_later_are_read_and_no_running_task_is_touched(
     assert configs[-1][0] == configs[0][0], "the running task was reconfigured"
     spark.start(TaskId(unique, 1), configs[-1][1])
     spark.wait_started(TaskId(unique, 1))
-    begun = spark.settings.checkpoints / unique / f"{first}-0" / "sources" / "0" / "0"
-    eventually(begun.exists, 60, "where it begins is written down")
+    store = LocalStore(tmp_path / "out")
+    eventually(lambda: positions(store, [f"{first}-0"]), 60, "where it begins is written down")
     spark.produce(first, ["a0"])
 
     def values() -> list[str]:

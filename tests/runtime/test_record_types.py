@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cooperator.connectors import conversion, failing_rows, kafka_to_files
+from cooperator.connectors import conversion, failing_rows, files_task
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.encoding import json_schema_encoder
-from cooperator.connectors.file_sink import FileSink
+from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.options import OptionError, Options, parse
 from cooperator.connectors.outcomes import Refused
 from cooperator.connectors.parts import as_one_table, in_order
@@ -194,13 +194,9 @@ def test_rows_of_another_column_type_are_left_out_of_files_also_in_later_batches
 def test_columns_that_files_cannot_have_are_left_out(
     spark: SparkBench, tmp_path: Path, file_format: str
 ) -> None:
-    def sink(options: Any, context: UnitContext) -> Conversion:
-        files = FileSink(context.session(), file_format, str(tmp_path / "out"), ("part",), {})
-        return kafka_to_files._conversion(options, context, files.accept)
-
     config = {"path": str(tmp_path / "out"), "format": file_format, "partition.by": "part"}
     config |= {"errors.tolerance": "all", "transform.sql": "SELECT value.* FROM input"}
-    unit = Unit(spark, tmp_path, Sink(kafka_to_files.KafkaToFilesOptions, {}, sink), **config)
+    unit = Unit(spark, tmp_path, Sink(KafkaToFilesOptions, {}, files_task.conversion), **config)
     fits = json_schema_encoder(pa.struct([("part", pa.int32()), ("id", pa.int64())]))
     nested = json_schema_encoder(pa.struct([("part", pa.int32()), ("sub", pa.struct([("a", pa.int32())]))]))
     values = [fits({"part": 1, "id": 1}), order(1), nested({"part": 1, "sub": {"a": 1}})]

@@ -15,8 +15,8 @@ from cooperator.connectors.offsets import Entry
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
 from tests.harness.support import eventually
-from tests.runtime.spark_bench import SparkBench
-from tests.runtime.test_offsets import kafka, run, subject
+from tests.runtime.spark_bench import SparkBench, query_to_files
+from tests.runtime.test_offsets import run, subject
 
 pytestmark = pytest.mark.real
 
@@ -33,7 +33,7 @@ class Sink:
     """The steps of a user before a reset of offsets."""
 
 
-@pytest.fixture(params=["kafka", "files", "files by batch"])
+@pytest.fixture(params=["kafka", "files"])
 def sink(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, unique: str) -> Sink:
     out = tmp_path / "out"
 
@@ -50,12 +50,9 @@ def sink(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, uniq
     def read(count: int) -> list[Entry]:
         return [Entry({"path": f"r{number}"}, {"modified_ms": 0}) for number in range(count)]
 
-    source = (
-        f"{unique}-0",
-        lambda values: spark.produce(unique, values),
-        lambda count: [kafka(unique, 0, count)],
-    )
-    files = {"connector.class": "kafka-to-files", "path": str(out)}
+    def offset(count: int) -> list[Entry]:
+        return [Entry({"unit": "unit-0", "source": 0}, {unique: {"0": count}})]
+
     match request.param:
         case "kafka":
             spark.create_topic(unique, 1)
@@ -74,15 +71,19 @@ def sink(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, uniq
                 write,
                 read,
             )
-        case "files":
-            found = Sink(files, in_files, *source, lambda: shutil.move(out, tmp_path / "old"))
         case _:
-            by_batch = {**files, "errors.tolerance": "all"}
-            found = Sink(by_batch, in_files, *source, lambda: shutil.move(out, tmp_path / "old"))
-    sql = "SELECT CAST(value AS STRING) AS value FROM input"
-    common = {"topics": unique, "transform.sql": sql, "trigger.interval.ms": "100"}
-    found.config = {**found.config, **common, "max.offsets.per.trigger": "5"}
-    return found
+            config = query_to_files(out, unique, spark.settings.bootstrap_servers)
+            config["transform.sql"] = "SELECT CAST(value AS STRING) AS value FROM input"
+            config |= {"trigger.interval.ms": "100", "source.options.maxOffsetsPerTrigger": "5"}
+            del config["task.units"]
+            return Sink(
+                config,
+                in_files,
+                "unit-0",
+                lambda values: spark.produce(unique, values),
+                offset,
+                lambda: shutil.move(out, tmp_path / "old"),
+            )
 
 
 def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(

@@ -36,7 +36,7 @@ from tests.harness.support import eventually, freeze_group, slow
 from tests.runtime.heard import Heard
 from tests.runtime.s3_server import S3Server
 from tests.runtime.sinks import open_sink, opens, race
-from tests.runtime.spark_bench import SparkBench, lines_in, member, to_files
+from tests.runtime.spark_bench import SparkBench, lines_in, member, query_to_files
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -197,7 +197,7 @@ def test_members_killed_and_frozen_in_mid_stream_deliver_once(
         "checkpoints": str(place),
         "group_id": unique,
         "bootstrap_servers": broker.bootstrap_servers,
-        "tasks": [["out", 0, to_files(output, unique)]],
+        "tasks": [["out", 0, query_to_files(output, unique, broker.bootstrap_servers)]],
     }
     spark.produce(unique, [f"first {number}" for number in range(400)])
     log = tmp_path / "member.log"

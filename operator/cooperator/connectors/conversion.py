@@ -1,7 +1,7 @@
 """Converts Kafka records to the rows of a sink: converters first, then the SELECT, then error tolerance.
 
-Spark does all of it as part of the stream where it can. Where each record has its own types, or rows may be
-left out, each batch is collected and converted here, and the sink gets the result.
+Spark does all of it as part of a batch's plan where it can. Where each record has its own types, or rows may
+be left out, each batch is collected and converted here, and the sink gets the result.
 """
 
 import logging
@@ -14,18 +14,14 @@ from cooperator.connectors.base import UnitContext
 from cooperator.connectors.dead_letters import (
     DeadLetterOptions,
     Letter,
-    letters,
     reason,
     treats_rows_alone,
 )
 from cooperator.connectors.decoder import Decoder, Types
 from cooperator.connectors.decoding import DecodingOptions, decoded_columns
-from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.failing_rows import Failed, frame_of, sift
-from cooperator.connectors.kafka_sink import unit_writer
-from cooperator.connectors.kafka_source import KafkaSourceOptions, read_partition, reads
+from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
 from cooperator.connectors.memory import FileMemory, UnitMemory
-from cooperator.connectors.offsets.unit_log import content_of
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.outcomes import Outcomes, TypeOutcome
 from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
@@ -40,9 +36,6 @@ log = logging.getLogger(__name__)
 
 _COORDINATES = ("topic", "partition", "offset", "timestamp")
 _LETTERS_OPTION = "errors.deadletterqueue.topic.name"
-_MAX_LETTER = 64 << 20
-"""Bytes. A letter is larger than its record by its headers; the topic's own settings limit its size."""
-_LETTERS_TIMEOUT_MS = 10_000
 
 
 class ConversionOptions(KafkaSourceOptions, DecodingOptions, DeadLetterOptions):
@@ -105,34 +98,9 @@ class Conversion:
         self._decoder = Decoder(options, memory) if options.by_record else None
         self._outcomes = Outcomes(self._outcome, one_table)
 
-    @property
-    def by_batch(self) -> bool:
-        """Whether the stream has to be converted batch by batch, by ``batch``."""
-        return self._options.by_record or self._options.tolerance == "all"
-
-    def stream(self, spark: "SparkSession") -> "DataFrame":
-        """Returns the unit's converted stream, or the stream as it is read if batches are converted singly.
-
-        Raises ``OptionError`` when the SELECT cannot work, as far as that can be determined before the stream
-        starts.
-        """
-        headers = ("headers",) if self.by_batch or "headers" in self._columns else ()
-        records = read_partition(spark, self._options, self._context, headers=bool(headers))
-        records = records.select("key", "value", *_COORDINATES, *headers)
-        if self._options.by_record:
-            return records
-        converted = self._converted(records)
-        return records if self.by_batch else converted
-
     def relation(self, records: "DataFrame") -> "DataFrame":
         """Returns converted records, if no batch has to be converted singly."""
         return self._converted(records)
-
-    def types(self, stream: "DataFrame") -> tuple[tuple[str, str], ...] | None:
-        """Returns the columns of ``stream``'s result, with their types; None: the records define them."""
-        if self._options.by_record:
-            return None
-        return tuple((self._converted(stream) if self.by_batch else stream).dtypes)
 
     def batch(self, batch: "DataFrame") -> tuple[list[Part], list[Letter]]:
         """Returns the rows of a batch, and the records left out.
@@ -233,27 +201,6 @@ class Conversion:
             f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {left_out.error}; "
             "set the converter that wrote it, or set errors.tolerance to all"
         ) from left_out.error
-
-
-class LetterBox:
-    """Writes records that are left out to the dead-letter topic, if there is one.
-
-    Each batch has a marker of its own, so that its letters are written once.
-    """
-
-    def __init__(self, options: ConversionOptions, context: UnitContext) -> None:
-        self._topic = options.dead_letters
-        self._context = context
-        self._writer: UnitWriter | None = None
-        if self._topic:
-            self._writer = unit_writer(options, context, self._topic, _MAX_LETTER, _LETTERS_TIMEOUT_MS)
-
-    def put(self, query: str, batch: int, found: Sequence[Letter]) -> None:
-        """Writes the letters. Call it before the batch is in the sink: a retry leaves out the same
-        records."""
-        if self._writer is not None and found:
-            content = content_of(self._context.checkpoint, batch)
-            self._writer.write(query, batch, lambda: letters(found, self._topic, self._context), content)
 
 
 def ensure_letters(options: ConversionOptions) -> None:

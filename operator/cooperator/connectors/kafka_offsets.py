@@ -7,7 +7,7 @@ They have the format that Kafka Connect shows for its sinks: ``{"kafka_topic": â
 import json
 import logging
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
 from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where, number
-from cooperator.connectors.offsets.unit_log import move, read_unit, remove, replace, settle_in_flight
+from cooperator.connectors.offsets.sources import UnitPlace, Where, number
+from cooperator.connectors.offsets.unit_log import read_unit
 from cooperator.connectors.places import Place
 from cooperator.connectors.topics import client_config, partition_counts, reaching
 
@@ -27,13 +27,14 @@ _TIMEOUT_S = 10.0
 _SPECS = {Where.EARLIEST: OffsetSpec.earliest, Where.LATEST: OffsetSpec.latest}
 
 
-class KafkaOffsets(SourceOffsets[K]):
-    """``sink`` is the sink of the same connector."""
+class KafkaOffsets(Generic[K]):
+    """Positions of checkpoints of earlier releases. ``sink`` is the sink of the same connector."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
 
     def current(self, options: K, place: UnitPlace) -> list[Entry]:
+        """Returns the positions of a unit; a batch in flight counts only if the sink has it."""
         found = read_unit(place.checkpoint, self._sink.at(options, place))
         text = found.ends[0] if found.ends else _initial(place)
         if text is None:
@@ -45,6 +46,7 @@ class KafkaOffsets(SourceOffsets[K]):
         ]
 
     def unit_of(self, options: K, partition: Json) -> str:
+        """Returns the unit of a partition; raises ``OffsetsError`` if the connector has none for it."""
         topic, partition_number = partition.get("kafka_topic"), partition.get("kafka_partition")
         is_number = isinstance(partition_number, int) and not isinstance(partition_number, bool)
         if len(partition) != 2 or not isinstance(topic, str) or not is_number:
@@ -54,12 +56,8 @@ class KafkaOffsets(SourceOffsets[K]):
             raise OffsetsError(f"partition {json.dumps(partition)}: the connector does not read {topic}")
         return f"{topic}-{partition_number}"
 
-    def at(self, options: K, place: UnitPlace, where: Where) -> list[Entry]:
-        topic, _, partition = place.unit.rpartition("-")
-        end = ends_at(options, topic, int(partition), where)
-        return self.current(options, place) if end is None else [entry_of(topic, int(partition), end)]
-
     def check(self, options: K, entries: Sequence[Entry]) -> None:
+        """Raises ``OffsetsError`` when the topics have no such offsets."""
         for entry in entries:
             offset = number(entry, "kafka_offset")
             topic, partition = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
@@ -71,30 +69,6 @@ class KafkaOffsets(SourceOffsets[K]):
                     f"partition {entry.key}: kafka_offset {offset} is out of range; use {first} (the first "
                     f"record) to {end} (the end)"
                 )
-
-    def move(self, options: K, place: UnitPlace, entries: Sequence[Entry]) -> None:
-        initial = place.checkpoint / "sources" / "0" / "0"
-        found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
-        if not entries:
-            if found.committed >= 0:
-                raise OffsetsError(
-                    f"unit {place.unit} has delivered up to batch {found.committed}: its position cannot be "
-                    "removed alone; set an offset, or reset the connector"
-                )
-            remove(initial)
-            return
-        ends: dict[str, dict[str, int]] = {}
-        for entry in entries:
-            partitions = ends.setdefault(entry.partition["kafka_topic"], {})
-            partitions[str(entry.partition["kafka_partition"])] = number(entry, "kafka_offset")
-        if found.committed >= 0:
-            move(place.checkpoint, found.committed, [json.dumps(ends)])
-        else:
-            # This file defines where the first batch begins. Spark writes a zero byte first, and skips it.
-            replace(initial, f"\0v1\n{json.dumps(ends)}")
-
-    def refuse_forgetting(self, options: K, place: UnitPlace) -> None:
-        self._sink.refuse_forgetting(options, place)
 
 
 def has_start(checkpoint: Place) -> bool:

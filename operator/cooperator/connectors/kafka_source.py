@@ -14,8 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from pydantic import ValidationInfo, model_validator
 
-from cooperator.connectors.access import KafkaOptions, of_java, of_spark
-from cooperator.connectors.base import UnitContext
+from cooperator.connectors.access import KafkaOptions, of_java
 from cooperator.connectors.options import TopicNames, is_running, option, refuse
 from cooperator.connectors.patterns import check_pattern, matches
 from cooperator.connectors.topics import (
@@ -26,7 +25,7 @@ from cooperator.connectors.topics import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    pass
 
 
 log = logging.getLogger(__name__)
@@ -155,26 +154,3 @@ def offsets_of(
 def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
     """The client is cached, because lag is queried often and a new client costs threads and connections."""
     return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=log)
-
-
-def read_partition(
-    spark: "SparkSession", options: KafkaSourceOptions, context: UnitContext, *, headers: bool = False
-) -> "DataFrame":
-    """Returns the records of the unit's partition, with the columns of Spark's Kafka source."""
-    topic, _, partition = context.unit.rpartition("-")
-    # A unit that was added later is read from its beginning, or records would be missed.
-    starting = options.starting_offsets if context.is_first else "earliest"
-    return (
-        spark.readStream.format("kafka")
-        .options(**of_spark(options))
-        .option("kafka.isolation.level", options.isolation_level)
-        .option("kafka.fetch.max.wait.ms", options.fetch_max_wait_ms)
-        # With eight tries of a read (see session.py), a broker may be away for 160 s.
-        .option("kafkaConsumer.pollTimeoutMs", 20_000)
-        .option("assign", f'{{"{topic}": [{partition}]}}')
-        .option("startingOffsets", starting)
-        .option("maxOffsetsPerTrigger", options.max_offsets)
-        .option("failOnDataLoss", options.fail_on_data_loss)
-        .option("includeHeaders", headers)
-        .load()
-    )

@@ -1,81 +1,42 @@
-"""``kafka-to-files``: writes topics to files in a directory, exactly once.
+"""``kafka-to-files``: writes topics to files in a plain directory, exactly once.
 
-A unit is a partition of a topic and writes to a directory of its own, ``<path>/<topic>-<partition>``. The
-directory's ``_spark_metadata`` defines which files are committed: read it with
-``cooperator.connectors.output.read_units``, or with Spark unit by unit; never read the parent directory,
-where leftovers of a crash would count.
+A unit is a partition of a topic. A task is one loop of batches over its units (``microbatch``). Each file has
+records of one unit, and becomes visible whole, once (``intents``): any reader of the format reads the
+directory. The positions are beside the files, in ``_cooperator``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import model_validator
-
-from cooperator.connectors.base import Delivered, Delivery, UnitContext
-from cooperator.connectors.conversion import (
-    Conversion,
-    ConversionOptions,
-    LetterBox,
-    ensure_letters,
-)
-from cooperator.connectors.decoding import fields_of_value
-from cooperator.connectors.file_sink import FileSink
-from cooperator.connectors.kafka_offsets import KafkaOffsets
+from cooperator.connectors.base import Delivered, Delivery
+from cooperator.connectors.conversion import ensure_letters
+from cooperator.connectors.files_position_offsets import FilesPositionOffsets, directory, end_of
+from cooperator.connectors.files_target import KafkaToFilesOptions
+from cooperator.connectors.files_task import open_files_task
+from cooperator.connectors.intents.moves import positions
 from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
-from cooperator.connectors.offsets.sinks import file_sink
-from cooperator.connectors.offsets.sources import SourceOffsets
-from cooperator.connectors.options import FullPath, Names, Options, option, refuse
-from cooperator.connectors.output_owner import NEWEST
+from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.outputs import Output
-from cooperator.connectors.parts import as_one_table
-from cooperator.connectors.spark import SparkConnector, partitioned
-from cooperator.connectors.transform import Select
+from cooperator.connectors.references import own_topics
+from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
+from cooperator.connectors.units import Layout
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from collections.abc import Iterator
 
 
-class KafkaToFilesOptions(ConversionOptions):
-    path: FullPath = option(
-        "path", expected="a directory that every member sees", fixed=True, local_path=True
-    )
-    format: Literal["parquet", "json", "csv"] = option(
-        "format", "parquet", expected="parquet, json or csv", fixed=True
-    )
-    partition_by: Names = option(
-        "partition.by", (), expected="columns to partition directories by, separated by commas", fixed=True
-    )
-    sql: Select = option("sql", "", expected="the older name of transform.sql")
-
-    @property
-    def select(self) -> str:
-        return self.sql or self.transform_sql
-
-    @property
-    def select_option(self) -> str:
-        return "sql" if self.sql else "transform.sql"
-
-    @model_validator(mode="after")
-    def _one_select(self) -> Self:
-        if self.sql and self.transform_sql:
-            raise refuse("cannot be combined with transform.sql", "use one of them", "sql")
-        return self
-
-
-class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
+class KafkaToFiles(TaskConnector[KafkaToFilesOptions]):
     options: ClassVar[type[Options]] = KafkaToFilesOptions
 
     def delivery(self, options: KafkaToFilesOptions) -> Delivered:
-        return Delivered(
-            Delivery.EXACTLY_ONCE, "Readers of the files must honour _spark_metadata, unit by unit."
-        )
+        return Delivered(Delivery.EXACTLY_ONCE, "The directory's _cooperator has the positions: keep it.")
 
     def outputs(self, options: KafkaToFilesOptions) -> Sequence[Output]:
         return [Output(options.path, frozenset(options.topics), options.topics_regex)]
 
-    def offsets(self) -> SourceOffsets[KafkaToFilesOptions]:
-        return KafkaOffsets(file_sink(lambda options, unit: f"{options.path}/{unit}"))
+    def offsets(self) -> FilesPositionOffsets:
+        return FilesPositionOffsets()
 
     def lag(self, options: KafkaToFilesOptions, ends: Mapping[str, str]) -> int:
         return partition_lag(options, ends)
@@ -85,45 +46,37 @@ class KafkaToFiles(SparkConnector[KafkaToFilesOptions]):
         ensure_letters(options)
         return found
 
-    def runs_remotely(self, options: KafkaToFilesOptions) -> bool:
-        return not options.by_record and options.tolerance == "none"
+    def open_task(self, options: KafkaToFilesOptions, context: TaskContext) -> RunningTask:
+        if context.server is not None:
+            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
+            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
+            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        if options.dead_letters in own_topics(context.group_id):
+            problem = "is a topic of the Worker's own group"
+            name = "errors.deadletterqueue.topic.name"
+            raise OptionError([Problem(name, options.dead_letters, problem, "use another topic")])
+        return open_files_task(options, context)
 
-    def reader(
-        self, spark: "SparkSession", options: KafkaToFilesOptions, context: UnitContext
-    ) -> "DataFrame":
-        return _conversion(options, context).stream(spark)
+    def settle_layout(self, options: KafkaToFilesOptions, context: InstanceContext, layout: Layout) -> None:
+        found = directory(options, context.group_id, context.connector, context.conf)
+        with _usable(options):
+            found.settle()
+            found.settle_layout(layout)
 
-    def writer(
-        self, stream: "DataFrame", options: KafkaToFilesOptions, context: UnitContext
-    ) -> "DataStreamWriter":
-        path = f"{options.path}/{context.unit}"
-        format_options = {"header": "true"} if options.format == "csv" else {}
-        if not _conversion(options, context).by_batch:
-            writer = stream.writeStream.format(options.format).option("path", path).options(**format_options)
-            return partitioned(writer, stream, options.partition_by)
-        letter_box = LetterBox(options, context)
-        # The sink is opened now, not with the first batch, so that a directory of another checkpoint is
-        # refused early.
-        opened = FileSink(stream.sparkSession, options.format, path, options.partition_by, format_options)
-        conversion = _conversion(options, context, opened.accept)
-
-        def write(batch: "DataFrame", batch_id: int) -> None:
-            query = str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
-            parts, left_out = conversion.batch(batch)
-            letter_box.put(query, batch_id, left_out)
-            batch.sparkSession.conf.set(NEWEST, str(batch_id))
-            sink = FileSink(batch.sparkSession, options.format, path, options.partition_by, format_options)
-            sink.add(batch_id, as_one_table(parts))
-
-        return stream.writeStream.foreachBatch(write)
+    def ends(
+        self, options: KafkaToFilesOptions, context: InstanceContext, units: Sequence[str]
+    ) -> Mapping[str, str]:
+        found = directory(options, context.group_id, context.connector, context.conf)
+        stands = positions(found.logs(), units)
+        return {unit: end_of(unit, stands.get(unit)) for unit in units}
 
 
-def _conversion(
-    options: KafkaToFilesOptions,
-    context: UnitContext,
-    accept: "Callable[[DataFrame], object]" = lambda rows: None,
-) -> Conversion:
-    def finish(rows: "DataFrame") -> "DataFrame":
-        return rows if options.select or not options.can_fail else fields_of_value(rows)
-
-    return Conversion(options, context, finish, accept=accept, one_table=True)
+@contextmanager
+def _usable(options: KafkaToFilesOptions) -> "Iterator[None]":
+    """Raises ``OptionError`` when the directory cannot be used now."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be used: {error}"
+        remedy = "check that every member sees it and may write there"
+        raise OptionError([Problem("path", options.path, problem, remedy)], passing=True) from None

@@ -1,7 +1,7 @@
 """Directories that connectors' file sinks use exclusively, compared without touching them. Pure.
 
-Spark's file sink counts its batches in a log in its directory, so that two checkpoints cannot share one. Each
-directory has its own log: a directory inside another one is separate from it.
+Spark's file sink counts its batches in a log in its directory, so that two checkpoints cannot share one, and
+a plain directory with such a log is refused. A directory inside another one is separate from it.
 """
 
 import posixpath
@@ -20,9 +20,10 @@ LOCAL: Final = "file:"
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The directory of one unit.
+    """The directory of one unit of Spark's file sink.
 
-    Where topics are given, there is one unit per partition of a topic: ``<directory>/<topic>-<partition>``.
+    Where topics are given, it is a plain directory for all units, which had earlier directories of their own:
+    ``<directory>/<topic>-<partition>``.
     """
 
     directory: str
@@ -34,9 +35,10 @@ class Output:
         return bool(self.topics or self.topics_regex)
 
     @property
-    def parent(self) -> str:
-        """Two outputs can only be the same if their parents are."""
-        return self.directory if self.is_of_topics else posixpath.dirname(self.directory)
+    def keys(self) -> frozenset[str]:
+        """Two outputs can only share a directory if they have a key in common."""
+        parent = posixpath.dirname(self.directory)
+        return frozenset([self.directory, parent] if self.is_of_topics else [parent])
 
     def at(self, locate: Callable[[str], str]) -> "Output":
         return replace(self, directory=locate(self.directory))
@@ -76,24 +78,13 @@ def _parts(directory: str) -> tuple[str, str, str]:
 
 
 def shared(one: Output, other: Output) -> str | None:
-    """Returns a directory that both certainly write to; None if none can be determined.
-
-    It cannot be determined for two different regular expressions.
-    """
-    if one.parent != other.parent:
+    """Returns a directory that only one of both may write to; None if there is none."""
+    if one.directory == other.directory:
+        return one.directory
+    if one.is_of_topics == other.is_of_topics:
         return None
-    if not one.is_of_topics and not other.is_of_topics:
-        return one.directory if one.directory == other.directory else None
-    if one.is_of_topics and other.is_of_topics:
-        return _of_common_topics(one, other)
-    unit, topics = (other, one) if one.is_of_topics else (one, other)
-    topic, dash, number = posixpath.basename(unit.directory).rpartition("-")
-    return unit.directory if dash and number.isdigit() and topics._has(topic) else None
-
-
-def _of_common_topics(one: Output, other: Output) -> str | None:
-    if one.topics_regex and one.topics_regex == other.topics_regex:
-        return f"{one.directory}/<topic>-<partition>"
-    named, reader = (one, other) if one.topics else (other, one)
-    common = sorted(topic for topic in named.topics if reader._has(topic))
-    return f"{one.directory}/{common[0]}-<partition>" if common else None
+    unit, plain = (other, one) if one.is_of_topics else (one, other)
+    parent, _, name = unit.directory.rpartition("/")
+    topic, dash, number = name.rpartition("-")
+    is_unit = bool(dash) and number.isdigit() and plain._has(topic)
+    return unit.directory if parent == plain.directory and is_unit else None

@@ -59,7 +59,8 @@ def withheld(claims: Iterable[Claim]) -> dict[Name, str]:
             refused[claim.connector] = message
             continue
         for _, located in claim.outputs:
-            kept.setdefault(located.parent, []).append((located, claim.connector))
+            for key in located.keys:
+                kept.setdefault(key, []).append((located, claim.connector))
     return refused
 
 
@@ -77,7 +78,8 @@ def newly_withheld(before: Iterable[Claim], after: Collection[Claim]) -> dict[Na
 
 def _first_shared(claim: Claim, kept: Mapping[str, list[tuple[Output, Name]]]) -> str:
     for written, located in claim.outputs:
-        for other, (namespace, name) in kept.get(located.parent, ()):
+        others = [each for key in sorted(located.keys) for each in kept.get(key, ())]
+        for other, (namespace, name) in others:
             directory = shared(located, other)
             if directory is not None:
                 here = namespace == claim.connector[0]

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import pyarrow.parquet as pq
 
-from cooperator.connectors.output import committed_files
+from cooperator.connectors.output import committed_files, read_units
 from tests.runtime.spark_bench import SparkBench
 
 KEYS: Final = 3
@@ -80,7 +80,7 @@ class Counts(Recorded):
 
 
 class Topic(Recorded):
-    """A partition of the topic into parquet files."""
+    """A partition of the topic into parquet files, by Spark's file sink in earlier releases."""
 
     kind = "topic"
 
@@ -94,7 +94,11 @@ class Topic(Recorded):
             "path": f"{home}/out",
             "transform.sql": "SELECT CAST(value AS STRING) AS id FROM input",
             "trigger.interval.ms": "100",
+            "rotate.interval.ms": "0",
         }
+
+    def found(self, bench: SparkBench, home: Path, name: str) -> Counter[str]:
+        return Counter(str(value) for value in read_units(home / "out")["id"].to_pylist())
 
     def feed(self, bench: SparkBench, home: Path, name: str, batch: int) -> None:
         bench.produce(name, [str(KEYS * batch + number) for number in range(KEYS)])

@@ -1,0 +1,213 @@
+"""A task that writes partitions of topics into files: the conversion of its batches, and its loop."""
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cooperator.connectors.access import of_java
+from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.decoding import fields_of_value
+from cooperator.connectors.files_position_offsets import directory
+from cooperator.connectors.files_target import KafkaToFilesOptions
+from cooperator.connectors.intents.batches import FileBatches, Stager
+from cooperator.connectors.intents.collected_stager import CollectedStager
+from cooperator.connectors.intents.directory import Directory
+from cooperator.connectors.intents.moves import newest_claim
+from cooperator.connectors.intents.rotation import RotatedEnds, Rotation, Rotator
+from cooperator.connectors.intents.s3_store import S3Store
+from cooperator.connectors.intents.spark_stager import FileFormat, RowsMoved, SparkStager
+from cooperator.connectors.intents.stores import FileStore, LocalStore
+from cooperator.connectors.intents.units import FileUnits
+from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
+from cooperator.connectors.kafka_source import consumer_settings
+from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.letters import UnitLetters
+from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
+from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
+from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.parts import as_one_table
+from cooperator.connectors.places import hadoop_settings
+from cooperator.connectors.spark import check_partition_by
+from cooperator.connectors.tasks import TaskContext
+from cooperator.connectors.topics import client_config
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_MAX_OFFSETS: Final = 1_000_000
+"""The maximum number of records in a batch of a task, where Spark's tasks write them."""
+_HADOOP: Final = "spark.hadoop."
+_DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
+_FORMATS: Final = {
+    "parquet": "parquet.ParquetFileFormat",
+    "json": "json.JsonFileFormat",
+    "csv": "csv.CSVFileFormat",
+}
+
+
+def open_files_task(options: KafkaToFilesOptions, context: TaskContext) -> LoopTask:
+    """Claims the units, and returns the task once it runs. Raises what it fails with, and ``Cancelled``."""
+    member = context.session()
+    stopped = threading.Event()
+    parts = _parts(options, context, stopped, session_of_task(member))
+    source = SourceSettings(
+        client=client_config(options),
+        java={**of_java(options), "isolation.level": options.isolation_level},
+        limits=_limits(options, len(context.units)),
+        interval_ms=options.trigger_interval_ms,
+        starts_at_latest=options.starting_offsets == "latest",
+        fail_on_data_loss=options.fail_on_data_loss,
+        earliest=lambda partitions: first_offsets(options, partitions),
+        latest=lambda partitions: last_offsets(options, partitions),
+    )
+    return open_loop(context, member, source, parts, stopped)
+
+
+def _limits(options: KafkaToFilesOptions, units: int) -> Limits:
+    """A batch that is converted on the driver has to fit into memory, so the option limits all of it."""
+    per_task = max(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
+    return Limits(options.max_offsets, options.max_offsets if options.is_collected else per_task)
+
+
+def _parts(
+    options: KafkaToFilesOptions, context: TaskContext, stopped: threading.Event, spark: "SparkSession"
+) -> LoopParts:
+    units = {Partition.of_unit(unit): unit for unit in context.units}
+    place = directory(options, context.group_id, context.task.connector, context.conf)
+    store = _store(place, context, spark)
+    owned = FileUnits(lambda: _claim(place, store, context), units, lambda partition: store, stopped)
+    source = BatchSource(
+        consumer_settings(options),
+        pool=str(context.task),
+        headers=options.is_collected,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    file_format = FileFormat(
+        options.format,
+        options.partition_by,
+        {"header": "true"} if options.format == "csv" else {},
+        options.flush_size,
+    )
+    by_unit = {
+        partition: _Unit(unit, options, context, place, owned, stopped) for partition, unit in units.items()
+    }
+    some = next(iter(by_unit.values()))
+    if not options.by_record:
+        # Rows that files cannot have are reported now.
+        some.accept(some.conversion.relation(read(spark, source, slots=LEAST_SLOTS)))
+    stager: Stager
+    if options.is_collected:
+
+        def convert(range_: OffsetRange, raw: "pa.Table") -> "pa.Table | None":
+            return by_unit[range_.partition].rows(range_, raw, spark)
+
+        stager = CollectedStager(spark, source, convert, file_format)
+    else:
+        try:
+            stager = SparkStager(spark, source, some.conversion.relation, file_format)
+        except RowsMoved as error:
+            remedy = "use a SELECT that treats each record by itself, or the class spark"
+            raise OptionError([Problem(options.select_option, options.select, str(error), remedy)]) from error
+
+    def close() -> None:
+        for unit in by_unit.values():
+            unit.letters.close()
+
+    full = min(options.flush_size, options.max_offsets)
+    rotator = Rotator(Rotation(full, options.rotate_interval_ms, options.max_file_bytes))
+    return LoopParts(
+        ownership=owned,
+        batches=FileBatches(owned, stager, rotator.wrote, close),
+        layout=place.layout,
+        store="its directory",
+        slots=slots_for(len(units)),
+        ends=lambda ends: RotatedEnds(ends, rotator),
+    )
+
+
+def _store(place: Directory, context: TaskContext, spark: "SparkSession") -> FileStore:
+    if isinstance(place.place, Path):
+        return LocalStore(place.place)
+    for name, value in hadoop_settings(context.conf, os.environ).items():
+        # A session's own settings are those of its Hadoop clients, too.
+        spark.conf.set(name.removeprefix(_HADOOP), value)
+    return S3Store(spark, place.place)
+
+
+def _claim(place: Directory, store: FileStore, context: TaskContext) -> Claim:
+    """Makes the connector the directory's owner, and returns the claim of this attempt.
+
+    It is newer than all others if no leader has ordered attempts.
+    """
+    place.settle()
+    if context.epoch is not None:
+        return Claim.of(context.epoch, context.attempt, context.owner)
+    newest = newest_claim(store, context.units)
+    return Claim.of(newest.epoch, newest.attempt + 1, context.owner)
+
+
+class _Unit:
+    """Converts the records of one unit."""
+
+    def __init__(
+        self,
+        unit: str,
+        options: KafkaToFilesOptions,
+        context: TaskContext,
+        place: Directory,
+        owned: FileUnits,
+        stopped: threading.Event,
+    ) -> None:
+        self._options = options
+        self._context = context.of_unit(unit)
+        self._place = place
+        self._owned = owned
+        self._conversion: Conversion | None = None
+        self.letters = UnitLetters(options, self._context, stopped, lambda: owned.attempt)
+
+    @property
+    def conversion(self) -> Conversion:
+        if self._conversion is None:
+            self._conversion = conversion(
+                self._options, self._context, self._place.memory(self._context.unit)
+            )
+        return self._conversion
+
+    def accept(self, rows: "DataFrame") -> None:
+        accept(rows, self._options)
+
+    def rows(self, range_: OffsetRange, raw: "pa.Table", spark: "SparkSession") -> "pa.Table | None":
+        """Returns the rows; the records that are left out are in the dead-letter topic then."""
+        parts, left_out = self.conversion.table(raw, spark)
+        if self._options.dead_letters:
+            self.letters.put(left_out, self._owned.line(range_.partition), range_.end)
+        return as_one_table(parts)
+
+
+def conversion(options: KafkaToFilesOptions, context: Any, memory: Any = None) -> Conversion:
+    """Returns the conversion of one unit's records to the rows of files."""
+
+    def finish(rows: "DataFrame") -> "DataFrame":
+        return rows if options.select or not options.can_fail else fields_of_value(rows)
+
+    return Conversion(
+        options, context, finish, memory=memory, accept=lambda rows: accept(rows, options), one_table=True
+    )
+
+
+def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
+    """Raises ``OptionError`` or ``AnalysisException`` if files cannot have the columns of these rows."""
+    check_partition_by(options.partition_by, rows)
+    untyped: Any = rows
+    in_files = [column for column in rows.columns if column not in options.partition_by]
+    schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
+    found: Any = rows.sparkSession.sparkContext._jvm
+    for name in f"{_DATASOURCES}.{_FORMATS[options.format]}".split("."):
+        found = getattr(found, name)
+    utils: Any = rows.sparkSession.sparkContext._jvm
+    for name in f"{_DATASOURCES}.DataSourceUtils".split("."):
+        utils = getattr(utils, name)
+    utils.verifySchema(found(), schema, False)
