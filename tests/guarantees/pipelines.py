@@ -206,7 +206,7 @@ class KafkaToFiles(Pipeline):
         self.place.kafka.produce(self._topic, values)
 
     def found(self) -> Counter[str]:
-        """What a reader finds that knows nothing of this project."""
+        """Returns the rows that a plain reader finds."""
         import pyarrow.dataset as ds
 
         if not self._output.exists():

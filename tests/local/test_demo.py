@@ -1,6 +1,5 @@
 """The parts of the main job: its input, its judgement of what came out and of what happened to the tasks."""
 
-import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -84,15 +83,12 @@ ROWS: list[Row] = [
 
 
 def write_lake(root: Path, *batches: list[Row]) -> Path:
-    """One unit, as Spark's file sink leaves it, with one file that a crash left over."""
-    unit = root / "lines-0"
-    (unit / "_spark_metadata").mkdir(parents=True)
+    """A plain directory, with one file that is not visible yet."""
+    staged = root / "_cooperator" / "staging"
+    staged.mkdir(parents=True)
     for number, rows in enumerate(batches):
-        file = unit / f"part-{number}.parquet"
-        _parquet(file, rows)
-        entry = json.dumps({"path": file.as_uri(), "size": file.stat().st_size})
-        (unit / "_spark_metadata" / str(number)).write_text(f"v1\n{entry}")
-    _parquet(unit / "part-left-over.parquet", ROWS)
+        _parquet(root / f"lines+0+{number:020}.parquet", rows)
+    _parquet(staged / "part-00000-c000.parquet.staged", ROWS)
     return root
 
 

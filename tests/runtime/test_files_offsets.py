@@ -87,7 +87,7 @@ class Earlier:
             (self.checkpoint / "commits" / str(number)).write_text("v1\n{}")
 
     def offsets(self) -> Counter[int]:
-        """What a reader finds that knows nothing of this project."""
+        """Returns the rows that a plain reader finds."""
         import pyarrow.dataset as ds
 
         return Counter(

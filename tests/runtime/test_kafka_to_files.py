@@ -37,7 +37,7 @@ def archive(topic: str, path: object, units: int = 1, **options: object) -> dict
 
 
 def values(path: Path) -> Counter[str]:
-    """What a reader finds that knows nothing of this project."""
+    """Returns the rows that a plain reader finds."""
     if not path.exists():
         return Counter()
     table = ds.dataset(path, format="parquet", partitioning="hive").to_table()
@@ -111,7 +111,7 @@ def test_a_topic_that_was_created_again_is_reported_or_read_from_its_beginning(
     ],
     ids=["rows that move", "a missing column", "another file system"],
 )
-def test_what_cannot_work_is_refused_with_the_option(
+def test_a_configuration_that_cannot_work_is_refused_with_its_option(
     spark: SparkBench, tmp_path: Path, unique: str, options: dict[str, str], problem: str
 ) -> None:
     spark.create_topic(unique, 1)

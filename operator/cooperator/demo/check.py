@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cooperator.connectors.output import committed_files, read_units, unit_directories
+from cooperator.connectors.output import plain_files, read_units
 from cooperator.demo.sources import read_lines
 
 Fingerprints = Counter[bytes]
@@ -50,7 +50,7 @@ def content_of_sources(root: Path) -> Content:
 
 
 def content_of_lake(path: Path) -> tuple[Content, int]:
-    """Returns the committed rows of the lake, and the sum of the column ``length`` as Spark computed it."""
+    """Returns the rows of the lake, and the sum of the column ``length`` as Spark computed it."""
     table = read_units(path)
     if not table.num_rows:
         return Content(Counter(), 0), 0
@@ -67,26 +67,19 @@ def compare(sources: Content, lake: Content, lengths: int) -> DemoVerdict:
 
 
 class SinkCounter:
-    """Counts committed rows, from the files' footers. A unit is read again only after a new commit."""
+    """Counts the rows of visible files, from their footers. Each file is read once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._units: dict[Path, tuple[int, int]] = {}
         self._rows: dict[Path, int] = {}
 
     def count(self) -> int:
         from pyarrow.parquet import read_metadata
 
-        for unit in unit_directories(self._path):
-            changed_ns = (unit / "_spark_metadata").stat().st_mtime_ns
-            if self._units.get(unit, (0, 0))[0] == changed_ns:
-                continue
-            files = committed_files(unit)
-            for file in files:
-                if file not in self._rows:
-                    self._rows[file] = read_metadata(file).num_rows
-            self._units[unit] = (changed_ns, sum(self._rows[file] for file in files))
-        return sum(rows for _, rows in self._units.values())
+        for file in plain_files(self._path):
+            if file not in self._rows:
+                self._rows[file] = read_metadata(file).num_rows
+        return sum(self._rows.values())
 
 
 def _content(rows: Iterable[tuple[str, str]]) -> Content:

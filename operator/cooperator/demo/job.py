@@ -12,6 +12,7 @@ ARCHIVE_TASKS: Final = 8
 
 _TRIGGER_MS: Final = 5_000
 """16 queries at 0.2 CPU-seconds a batch: a third of two cores."""
+_ROTATE_MS: Final = 5_000
 _BATCHES: Final = 10
 """The number of batches per bucket: the rows flow for a minute, long enough to watch a member die."""
 
@@ -69,6 +70,7 @@ spec:
     path: {lake}
     format: parquet
     partition.by: language
+    rotate.interval.ms: {_ROTATE_MS}
     trigger.interval.ms: {_TRIGGER_MS}
     sql: |
 {sql}"""

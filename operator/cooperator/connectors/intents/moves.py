@@ -18,13 +18,13 @@ _OWNER: Final = "offsets"
 _AT_ONCE: Final = 8
 
 
-class Logs(Protocol):
+class ReadableLogs(Protocol):
     """Logs of units, to read."""
 
     def newest(self, unit: str) -> tuple[int, Intent | None]: ...
 
 
-def positions(store: Logs, units: Sequence[str]) -> dict[str, Stand]:
+def positions(store: ReadableLogs, units: Sequence[str]) -> dict[str, Stand]:
     """Returns the positions of units; those that have none are left out. It may raise ``OSError``."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         intents = [intent for _, intent in pool.map(store.newest, units)]
@@ -35,7 +35,7 @@ def positions(store: Logs, units: Sequence[str]) -> dict[str, Stand]:
     }
 
 
-def newest_claim(store: Logs, units: Sequence[str]) -> Claim:
+def newest_claim(store: ReadableLogs, units: Sequence[str]) -> Claim:
     """Returns the newest claim in the logs of units. It may raise ``OSError``."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         intents = [intent for _, intent in pool.map(store.newest, units)]
