@@ -64,6 +64,13 @@ class LeavesThePredecessorsCut(UnitMachine):
         return super()._finish() if self._begun else self._published()
 
 
+class ForgetsFilesThatItLeaves(UnitMachine):
+    """An operation without Spark moves the position, and the cut before it is not visible yet."""
+
+    def _left(self) -> tuple[StagedFile, ...]:
+        return ()
+
+
 class GoesOnAfterAFailure(PublishesWithoutALook):
     def on(self, event: object) -> Action:
         if isinstance(event, Recover) and self._begun and not isinstance(self._action, Read):
@@ -138,6 +145,7 @@ PLANTED = {
     "publishes without a look": Rules(machine=PublishesWithoutALook),
     "begins no session": Rules(machine=BeginsNoSession),
     "leaves the predecessor's cut": Rules(machine=LeavesThePredecessorsCut),
+    "forgets files that it leaves": Rules(machine=ForgetsFilesThatItLeaves),
     "goes on after a failure": Rules(machine=GoesOnAfterAFailure),
     "recovers in the same session": Rules(machine=RecoversInTheSameSession, discards=lambda o, m: o <= m),
     "takes a taken number for its own": Rules(machine=TakesATakenNumberForItsOwn),

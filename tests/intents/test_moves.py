@@ -54,6 +54,35 @@ def test_a_move_finishes_a_cut_that_was_begun(tmp_path: Path) -> None:
     assert Writer(tmp_path, 6, [A]).begin() == {A: 9}
 
 
+def test_a_move_without_spark_leaves_the_cut_to_the_next_attempt(tmp_path: Path) -> None:
+    dead = Writer(tmp_path, 5, [A])
+    dead.begin()
+    dead.store.publish = lambda file: None
+    dead.run(OffsetRange(A, 0, 4))
+    for _ in range(2):
+        move(LocalStore(tmp_path), {str(A): 9}, threading.Event(), publishes=False)
+    assert offsets(tmp_path, A) == []
+    assert Writer(tmp_path, 6, [A]).begin() == {A: 9}
+    assert offsets(tmp_path, A) == [0, 1, 2, 3]
+
+
+def test_a_unit_is_on_another_line_where_its_position_has_jumped(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, 5, [A])
+    writer.begin()
+    lines = []
+    for start, end in ((0, 0), (0, 4), (4, 6), (9, 9), (9, 12)):
+        writer.run(OffsetRange(A, start, end))
+        lines.append(writer.units.line(A))
+    assert lines[0] == lines[1] == lines[2] != lines[3] == lines[4]
+    again = Writer(tmp_path, 6, [A])
+    again.begin()
+    assert again.units.line(A) == lines[4], "an attempt goes on with its predecessor's"
+    moved(tmp_path, u0=12)
+    after = Writer(tmp_path, 7, [A])
+    after.begin()
+    assert after.units.line(A) not in ("", *lines)
+
+
 def test_a_unit_that_was_never_read_can_be_given_an_offset(tmp_path: Path) -> None:
     moved(tmp_path, u0=7)
     moved(tmp_path, u0=7)

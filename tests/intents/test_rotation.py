@@ -49,10 +49,21 @@ def test_bytes_of_a_file_are_limited_by_what_earlier_records_took() -> None:
     assert rotator.records(A) == 1_000
     rotator.wrote(A, 100, 10_000)
     assert rotator.records(A) == 50
-    assert rotator.due({A: 0}, {A: 130}, 0) == {A: 100}
+    assert rotator.due({A: 0}, {A: 130}, 0) == {A: 50}
+    assert rotator.due({A: 50}, {A: 130}, 1) == {A: 100}
+    assert rotator.due({A: 100}, {A: 130}, 2) == {}
     rotator.wrote(A, 10, 10**9)
     assert rotator.records(A) == 1
     assert rotator.records(B) == 1_000
+
+
+def test_records_that_a_batch_has_left_have_waited_since_it_was_due() -> None:
+    """A task's batch may be full before it reaches the end of a unit."""
+    rotator = Rotator(Rotation(100, MINUTE_MS))
+    assert rotator.due({A: 0}, {A: 40}, 0) == {}
+    assert rotator.due({A: 0}, {A: 40}, MINUTE_MS) == {A: 40}
+    assert rotator.due({A: 30}, {A: 50}, 2 * MINUTE_MS) == {A: 50}
+    assert rotator.due({A: 50}, {A: 60}, 2 * MINUTE_MS + 1) == {}
 
 
 @pytest.mark.parametrize(

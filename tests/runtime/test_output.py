@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors.output import OutputError, committed_files, read_units, unit_directories
+from cooperator.connectors.output import (
+    OutputError,
+    committed_files,
+    plain_files,
+    read_units,
+    unit_directories,
+)
 
 
 def commit(unit: Path, batch: int, files: list[str], *, compact: bool = False) -> None:
@@ -51,6 +57,19 @@ def test_partition_columns_are_restored(tmp_path: Path) -> None:
         commit(tmp_path / unit, 0, [data(tmp_path / unit, f"kind={kind}/x.parquet", [f"of {kind}"])])
     rows = read_units(tmp_path).to_pylist()
     assert rows == [{"line": "of a", "kind": "a"}, {"line": "of b", "kind": "b"}]
+
+
+def test_visible_files_of_a_plain_directory_are_read_whatever_columns_they_have(tmp_path: Path) -> None:
+    for name in ("lines+0+0.parquet", "kind=b/lines+0+1.parquet", "_cooperator/staging/c.parquet"):
+        data(tmp_path, name, ["x"])
+    pq.write_table(pa.table({"more": [1]}), tmp_path / "lines+0+2.parquet")
+    assert [file.name for file in plain_files(tmp_path)] == [
+        "lines+0+1.parquet",
+        "lines+0+0.parquet",
+        "lines+0+2.parquet",
+    ]
+    assert sorted(read_units(tmp_path)["line"].to_pylist(), key=str) == [None, "x", "x"]
+    assert plain_files(tmp_path / "_cooperator") == []
 
 
 def test_an_output_that_was_moved_is_still_read(tmp_path: Path) -> None:
