@@ -141,6 +141,7 @@ class Member:
             "topics": "bench",
             "path": str(self._root / "out"),
             "trigger.interval.ms": str(self._trigger_ms),
+            "rotate.interval.ms": "0",
             "task.units": f"bench-{number}",
         }
 

@@ -133,7 +133,7 @@ def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: 
 
 
 @pytest.mark.real
-def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_meanwhile(
+def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
     spark: SparkBench, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, entered = threading.Event(), threading.Event()
@@ -145,7 +145,7 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
 
     monkeypatch.setattr(failing_rows, "next_length", hold)
     monkeypatch.setattr(failing_rows, "_FIRST_JOB_GROUPS", 3)
-    out, task = tmp_path / "out", TaskId(unique, 0)
+    out, task, other = tmp_path / "out", TaskId(unique, 0), TaskId(unique, 1)
     spark.create_topic(unique, 2)
     spark.produce(unique, [{"value": b"bad" if n % 2 else b"%d" % n, "partition": 0} for n in range(8)])
     config = {
@@ -156,14 +156,14 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
         "path": str(out),
         "errors.tolerance": "all",
         "transform.sql": "SELECT STRING(INT(STRING(value))) AS value FROM input",
-        "task.units": f"{unique}-0,{unique}-1",
     }
 
     def found() -> list[str]:
         table = read_units(out)
         return sorted(table["value"].to_pylist() if table.num_rows else [])
 
-    spark.start(task, config)
+    spark.start(task, {**config, "task.units": f"{unique}-0"})
+    spark.start(other, {**config, "task.units": f"{unique}-1"})
     assert entered.wait(60), "no search has begun"
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
@@ -174,4 +174,4 @@ def test_a_search_in_one_partition_is_shown_and_the_other_partition_is_written_m
         held.set()
     eventually(lambda: found() == ["0", "2", "4", "6", "7"], 60)
     eventually(lambda: "trouble" not in spark.heard.progress_of(task))
-    spark.stop(task)
+    spark.stop(task, other)

@@ -67,7 +67,7 @@ class KafkaToFiles(TaskConnector[KafkaToFilesOptions]):
         self, options: KafkaToFilesOptions, context: InstanceContext, units: Sequence[str]
     ) -> Mapping[str, str]:
         found = directory(options, context.group_id, context.connector, context.conf)
-        stands = positions(found.logs(), units)
+        stands = positions(found.logs(), units) if found.is_mine else {}
         return {unit: end_of(unit, stands.get(unit)) for unit in units}
 
 

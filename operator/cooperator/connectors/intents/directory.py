@@ -38,9 +38,9 @@ class Directory:
             try:
                 prove(self.place, "path", self.place / HIDDEN)
             except NoPlace as error:
-                raise OptionError(
-                    [Problem("path", str(self.place), str(error), "use another store")]
-                ) from None
+                problem = Problem("path", str(self.place), str(error), "use another store")
+                # A store that is away may come back.
+                raise OptionError([problem], passing=True) from None
         settle_owner(self.place, self.owner, plain=plain, reads=self.reads)
 
     @property
