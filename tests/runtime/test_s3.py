@@ -1,5 +1,6 @@
 """Checkpoints in an S3 store: a real server, a real Spark, and members that die, freeze and wake."""
 
+import json
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ import obstore
 import pytest
 
 from cooperator.connectors.fence import Fenced, claim
+from cooperator.connectors.intents import earlier
 from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.offsets.sinks import file_sink
 from cooperator.connectors.offsets.sources import UnitPlace
@@ -186,6 +188,19 @@ def test_entries_of_a_checkpoint_are_created_once_by_the_store(
     with pytest.raises(OffsetsError, match="move the directory away first"):
         sink.refuse_forgetting(None, unit)
     assert runtime.close(30)
+
+
+def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> None:
+    unit = place / "out" / "lines-0"
+    for name in ("part-00000-a-c000.json", "part-00000-left-over-c000.json"):
+        put(unit / "day=1" / name, name.encode())
+    written = {"path": f"{place}/out/lines-0/day=1/part-00000-a-c000.json", "size": 1}
+    put(unit / "_spark_metadata" / "0", f"v1\n{json.dumps(written)}\n".encode())
+    assert earlier.has_log(place / "out", "lines-0")
+    earlier.make_plain(place / "out", "lines-0")
+    assert names(place / "out" / "day=1") == ["lines+0+part-00000-a-c000.json"]
+    assert directories(place / "out") == ["day=1"]
+    assert not earlier.has_log(place / "out", "lines-0")
 
 
 @slow("env -u CI pytest tests/runtime/test_s3.py")

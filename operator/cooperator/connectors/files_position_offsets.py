@@ -95,8 +95,7 @@ class FilesPositionOffsets(ConnectorOffsets[KafkaToFilesOptions]):
     def migrate(self, options: KafkaToFilesOptions, about: About, *, dry_run: bool) -> list[Change]:
         with _opened(options, about) as files:
             current = files.listed()
-            known = files.positioned()
-            missing = [place for place in about.places if place.unit not in known]
+            missing = _earlier(about, files)
             if not dry_run:
                 # Writers of earlier releases must not commit another batch after it was looked for.
                 for place in about.places:
