@@ -109,7 +109,7 @@ def converted(
         "bootstrap.servers": "nowhere:9092",
     }
     options = parse(sink.options, {**common, **sink.config, **config})
-    parts, left_out = sink.conversion(options, context).batch(records)
+    parts, left_out = sink.conversion(options, context).table(records.toArrow(), records.sparkSession)
     rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, row in in_order(parts)]
     offsets = [row["offset"] if sink.gives_columns else json.loads(row["value"])["offset"] for row in rows]
     return offsets, [letter.row["offset"] for letter in left_out], said

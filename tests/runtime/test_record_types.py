@@ -63,7 +63,8 @@ class Unit:
     def batch(self, values: Sequence[bytes | None], first: int = 0) -> Any:
         common = {"key": None, "topic": "t", "partition": 0, "headers": None}
         rows = [{"value": value, "offset": first + n, **common} for n, value in enumerate(values)]
-        return self._conversion.batch(self._session.createDataFrame(pa.Table.from_pylist(rows, RECORDS)))
+        records = self._session.createDataFrame(pa.Table.from_pylist(rows, RECORDS))
+        return self._conversion.table(records.toArrow(), self._session)
 
     def offsets(self, *values: bytes | None) -> tuple[list[int], list[int]]:
         """The offsets of the rows and of the dead letters of one batch."""

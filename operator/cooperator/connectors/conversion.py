@@ -102,16 +102,12 @@ class Conversion:
         """Returns converted records, if no batch has to be converted singly."""
         return self._converted(records)
 
-    def batch(self, batch: "DataFrame") -> tuple[list[Part], list[Letter]]:
-        """Returns the rows of a batch, and the records left out.
+    def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
+        """Returns the rows of a batch's records, and the records left out.
 
         Raises ``ConversionFailed`` when no record may be left out, and ``OptionError`` when the SELECT, or
         the sink, refuses all records because of their types.
         """
-        return self.table(batch.toArrow(), batch.sparkSession)
-
-    def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
-        """Does the same for the records of a batch as a table."""
         import pyarrow as pa
 
         if self._decoder is None:
