@@ -17,6 +17,7 @@ CONFIG_MISMATCH: Final = 1
 
 _MAGIC: Final = b"CoSh"
 _TRAILER_VERSION: Final = 1
+_NO_ITEMS: Final = bytes(4)
 _NOTHING_MORE: Final = bytes(8)
 """Nothing revoked, no delay, and no trailer."""
 
@@ -102,7 +103,9 @@ class AssignmentEncoder:
 
     def encode_written(self, new: bytes, revoked: Sequence[TaskId]) -> bytes:
         """As ``encode``, with the result of ``write``."""
-        gone = self._items.write(revoked, "assignment.revoked") if self._incremental else b""
+        gone = b""
+        if self._incremental:
+            gone = self._items.write(revoked, "assignment.revoked") if revoked else _NO_ITEMS
         return b"".join((self._head, new, gone, self._tail))
 
 

@@ -146,8 +146,12 @@ class _Names(dict[str, bytes]):
     """Encoded connector names, made on first use."""
 
     def __missing__(self, connector: str) -> bytes:
-        self[connector] = encoded = primitives.string(connector, "connector name")
-        return encoded
+        try:
+            encoded = connector.encode()
+            self[connector] = found = _LENGTH.pack(len(encoded)) + encoded
+        except (UnicodeEncodeError, struct.error):
+            return primitives.string(connector, "connector name")  # It raises an error that names the name.
+        return found
 
 
 class _OnlyNumbers(dict[int, bytes]):
@@ -215,23 +219,25 @@ class ItemsWriter:
         """
         connectors, numbers = zip(*items, strict=True)
         first = numbers.count(INSTANCE)
+        if numbers[:first].count(INSTANCE) < first:
+            return b""  # One follows a task.
         instances, singles, numbers = connectors[:first], connectors[first:], numbers[first:]
-        if INSTANCE in numbers:
-            return b""
         # Where connectors of the same size are dealt in turn, often all tasks have the same number.
         same = numbers[0] if numbers and numbers.count(numbers[0]) == len(numbers) else None
-        tasks = dict(zip(singles, numbers, strict=True)) if same is None else dict.fromkeys(singles, same)
-        if len(tasks) < len(singles):
+        distinct = set(singles)
+        if len(distinct) < len(singles):
             return b""
-        names, entries = self._names, [b""]
-        for connector in in_order(instances):
+        names, ordered = self._names, list(in_order(instances))
+        if same is not None and distinct.isdisjoint(instances):
+            alone = _ONLY_INSTANCE.join((*map(names.__getitem__, ordered), b""))
+            others = self._only[same].join((*map(names.__getitem__, singles), b""))
+            return b"".join((_COUNT.pack(len(ordered) + len(singles)), alone, others))
+        tasks, entries = dict(zip(singles, numbers, strict=True)), [b""]
+        for connector in ordered:
             number = tasks.pop(connector, None)
             entries.append(names[connector])
             entries.append(_ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number))
         entries[0] = _COUNT.pack(len(entries) // 2 + len(tasks))
-        if same is not None:
-            written = self._only[same].join((*map(names.__getitem__, tasks), b""))
-            return b"".join((*entries, written))
         pairs = [b""] * (2 * len(tasks))
         pairs[::2] = map(names.__getitem__, tasks)
         pairs[1::2] = map(self._only.__getitem__, tasks.values())
