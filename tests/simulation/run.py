@@ -10,12 +10,12 @@ from cooperator.wire import RestartRecord, encode_config
 from tests.simulation import fleets
 from tests.simulation.cleaner import Cleaner
 from tests.simulation.faults import ALL as FAULTS
-from tests.simulation.faults import Fault
+from tests.simulation.faults import Fault, NodeIsInterrupted
 from tests.simulation.patches import simulated
 from tests.simulation.promises import ALL as PROMISES
 from tests.simulation.promises import Broken, Promise
 from tests.simulation.rest import Rest
-from tests.simulation.seeds import FOUND_WITHOUT_LIMITS
+from tests.simulation.seeds import FOUND, FOUND_WITHOUT_LIMITS
 from tests.simulation.simulation import Shape, Simulation
 from tests.simulation.spec import Times
 
@@ -92,7 +92,16 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         Scheduled(index, at_ms, random.choice(kinds), random.getrandbits(32))
         for index, at_ms in enumerate(_moments(random, count))
     ]
-    return shape, faults, random.getrandbits(64)
+    return shape, [*faults, *_interruptions(seed, shape, count)], random.getrandbits(64)
+
+
+def _interruptions(seed: int, shape: Shape, index: int) -> list[Scheduled]:
+    """In a fourth of all worlds a machine ends after a notice. Drawn by itself, like limits."""
+    random = Random(f"interruption of {seed}")
+    kind = NodeIsInterrupted
+    if seed in FOUND or random.random() > 0.25 or (shape.fleet.has_stock and not kind.concerns_stock):
+        return []
+    return [Scheduled(index, random.randint(WARM_UP_MS, SAFETY_MS), kind, random.getrandbits(32))]
 
 
 def _limited(seed: int, shape: Shape) -> Shape:

@@ -1,4 +1,5 @@
-"""Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen."""
+"""Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen, and
+``NodeIsInterrupted``, which is drawn by itself, so that earlier seeds keep their histories."""
 
 from tests.simulation.faults.base import Fault
 from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
@@ -17,6 +18,7 @@ from tests.simulation.faults.machines import (
     NodeIsCordoned,
     NodeIsDeleted,
     NodeIsDrained,
+    NodeIsInterrupted,
     NodeLosesApi,
     NodeLosesBroker,
     NodeLosesEverything,
@@ -97,4 +99,4 @@ ALL: tuple[type[Fault], ...] = (
     WorkerIsScaled,
 )
 
-__all__ = ["ALL", "Fault"]
+__all__ = ["ALL", "Fault", "NodeIsInterrupted"]

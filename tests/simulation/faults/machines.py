@@ -114,6 +114,37 @@ class NodeIsDrained(OfNode):
         return f"{node} is about to go {self.lasting(1_000, 15_000, heal)}"
 
 
+class NodeIsInterrupted(OfNode):
+    """A provider's notice, and the end of the machine after its deadline, whatever is still there. The same
+    name comes back as an empty machine."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        node = self.node()
+        cluster = self.simulation.cluster
+        if not cluster.machines[node].powered:
+            return ""
+        cluster.change_node(node, leaving=True)
+        deadline_ms = self.random.choice((2_000, 10_000, 30_000))
+        healed = False
+
+        def end() -> None:
+            if not healed and cluster.machines[node].powered:
+                cluster.lose_power(node)
+
+        def heal() -> None:
+            nonlocal healed
+            healed = True
+            cluster.change_node(node, leaving=False)
+            if not cluster.machines[node].powered:
+                cluster.regain_power(node)
+
+        self.simulation.scheduler.after(deadline_ms, end)
+        duration = self.lasting(deadline_ms + 500, deadline_ms + 15_000, heal)
+        return f"{node} will go in {deadline_ms} ms, {duration}"
+
+
 class NodeIsDeleted(OfNode):
     """Only the Node object is deleted; the machine's processes run until its kubelet learns of it."""
 
