@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.access import of_java
+from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.decoding import fields_of_value
 from cooperator.connectors.files_position_offsets import directory
@@ -21,6 +22,7 @@ from cooperator.connectors.intents.stores import FileStore, LocalStore
 from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
+from cooperator.connectors.memory import UnitMemory
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.letters import UnitLetters
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
@@ -187,7 +189,9 @@ class _Unit:
         return as_one_table(parts)
 
 
-def conversion(options: KafkaToFilesOptions, context: Any, memory: Any = None) -> Conversion:
+def conversion(
+    options: KafkaToFilesOptions, context: UnitContext, memory: UnitMemory | None = None
+) -> Conversion:
     """Returns the conversion of one unit's records to the rows of files."""
 
     def finish(rows: "DataFrame") -> "DataFrame":
@@ -204,10 +208,12 @@ def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
     untyped: Any = rows
     in_files = [column for column in rows.columns if column not in options.partition_by]
     schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
+    file_format = _java(rows, f"{_DATASOURCES}.{_FORMATS[options.format]}")()
+    _java(rows, f"{_DATASOURCES}.DataSourceUtils").verifySchema(file_format, schema, False)
+
+
+def _java(rows: "DataFrame", name: str) -> Any:
     found: Any = rows.sparkSession.sparkContext._jvm
-    for name in f"{_DATASOURCES}.{_FORMATS[options.format]}".split("."):
-        found = getattr(found, name)
-    utils: Any = rows.sparkSession.sparkContext._jvm
-    for name in f"{_DATASOURCES}.DataSourceUtils".split("."):
-        utils = getattr(utils, name)
-    utils.verifySchema(found(), schema, False)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
