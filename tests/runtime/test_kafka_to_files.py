@@ -61,10 +61,12 @@ def test_full_files_appear_at_once_and_the_rest_after_the_interval(
     assert [pq.read_metadata(file).num_rows for file in files] == [100, 100]
     assert all(file.name.startswith(f"{unique}+0+00000000000000000000.") for file in files)
     assert values(out) == Counter(numbered(200)), "records of files that are not full wait in the topic"
-    run_task(spark, task, archive(unique, out, 2), lambda: values(out).total() >= 251)
+    soon = archive(unique, out, 2, rotate_interval_ms=500)
+    run_task(spark, task, soon, lambda: values(out).total() >= 251)
     assert values(out) == Counter([*numbered(250), "alone"])
 
 
+@slow("env -u CI pytest tests/runtime/test_kafka_to_files.py")  # tests/intents/test_rotation.py is fast
 def test_files_are_cut_before_they_exceed_their_size(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out, task = tmp_path / "out", TaskId(unique, 0)
     config = archive(unique, out, max_file_bytes=20_000, format="json", rotate_interval_ms=0)
