@@ -22,8 +22,8 @@ FROM system AS requirements
 COPY pyproject.toml images/requirements.py /build/
 RUN mkdir /requirements \
  && python /build/requirements.py > /requirements/common.txt \
- && python /build/requirements.py kubernetes > /requirements/operator.txt \
- && python /build/requirements.py spark s3 connect > /requirements/worker.txt
+ && python /build/requirements.py kubernetes opentelemetry > /requirements/operator.txt \
+ && python /build/requirements.py spark s3 opentelemetry connect > /requirements/worker.txt
 
 FROM system AS common
 COPY --from=requirements /requirements/common.txt /opt/cooperator/requirements/

@@ -155,6 +155,17 @@ def test_the_program_accepts_its_arguments(release: Release, values: Mapping[str
     assert options["health_port"] == 8080
 
 
+def test_metrics_by_otlp_are_switched_on_by_one_value(release: Release) -> None:
+    secret = {"name": "collector", "key": "headers"}
+    receiver = {"otlpEndpoint": "http://collector:4318", "headersSecret": secret}
+    container = release.operator_container({"telemetry": receiver})
+    assert understood(container["args"])["otlp_endpoint"] == "http://collector:4318"
+    headers = {"name": "OTEL_EXPORTER_OTLP_HEADERS", "valueFrom": {"secretKeyRef": secret}}
+    assert headers in container["env"]
+    assert "OTEL_" not in str(release.operator_container())
+    assert understood(release.operator_container()["args"])["otlp_endpoint"] == ""
+
+
 def test_more_arguments_come_last(release: Release) -> None:
     arguments = release.operator_container(
         {"extraArgs": ["--listen=::", "--leader-election-lease-duration-ms=20000"]}

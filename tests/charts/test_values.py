@@ -73,6 +73,18 @@ WRONG: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"serviceMonitor": {"interval": "30"}},
         "'/serviceMonitor/interval': '30' does not",
     ),
+    "a receiver of metrics without a scheme": (
+        {"telemetry": {"otlpEndpoint": "collector:4317"}},
+        "'/telemetry/otlpEndpoint': 'collector:4317' does not match",
+    ),
+    "a receiver of metrics with a password": (
+        {"telemetry": {"otlpEndpoint": "http://me:secret@collector:4318"}},
+        "'/telemetry/otlpEndpoint'",
+    ),
+    "a Secret without its key": (
+        {"telemetry": {"headersSecret": {"name": "collector"}}},
+        "'/telemetry/headersSecret'",
+    ),
     "no rights and no name": ({"clusterRights": False}, "clusterRights is false, so give clusterName a name"),
     "no rights and everything": (
         {"clusterRights": False, "clusterName": "here", "clusterWide": True},

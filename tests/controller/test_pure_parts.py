@@ -1,5 +1,6 @@
 """Overlays, revisions, stories, restarts, the Lease, the store: no server needed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,6 +82,27 @@ def test_a_revision_is_of_what_users_say_only() -> None:
         revision(worker(), DEFAULTS, {"Secret/s": "digest"}),
     ]
     assert len({first, *changes}) == len(changes) + 1
+
+
+def test_members_get_the_address_for_their_metrics_by_a_roll() -> None:
+    sending = replace(DEFAULTS, otlp_endpoint="http://collector:4318")
+
+    def variables(spec: str, defaults: Defaults) -> dict[str, Any]:
+        [container] = template(worker(spec), defaults)["spec"]["containers"]
+        return {each["name"]: each.get("value", each.get("valueFrom")) for each in container["env"]}
+
+    assert variables("{}", sending).keys() - variables("{}", DEFAULTS).keys() == {
+        "POD_NAMESPACE",
+        "COOPERATOR_WORKER",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    }
+    own = "[{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: 'http://own:4318'}]"
+    spec = f"{{template: {{spec: {{containers: [{{name: worker, env: {own}}}]}}}}}}"
+    assert variables(spec, sending)["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://own:4318"
+    assert revision(worker(), sending, {}) != revision(worker(), DEFAULTS, {})
+    stock = "{runtime: connect}"
+    assert variables(stock, sending) == variables(stock, DEFAULTS), "stock workers do not know it"
+    assert revision(worker(stock), sending, {}) == revision(worker(stock), DEFAULTS, {})
 
 
 def test_a_pod_is_as_restricted_as_can_be() -> None:

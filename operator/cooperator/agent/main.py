@@ -1,6 +1,7 @@
 """The member's process: one thread that feeds the supervisor and carries its instructions out."""
 
 import logging
+import os
 import queue
 import signal
 import time
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Protocol
 
+import cooperator
 from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.calls import LeaderCalls
@@ -32,6 +34,8 @@ from cooperator.model import Epoch, TaskId, TaskState
 from cooperator.model.status import HUNG
 from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
+from cooperator.telemetry import Families, start_sending
+from cooperator.telemetry.settings import resource_attributes
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -39,6 +43,7 @@ log = logging.getLogger(__name__)
 _LEAVE_S = 5.0
 _SAY_MS = 2_000
 _CLOSE_S = 10.0
+_LAST_METRICS_S = 2.0
 
 
 def now_ms() -> int:
@@ -90,9 +95,9 @@ class Agent:
         self._supervisor = SynchronizedSupervisor(Supervisor(options.settings()))
         self._listener = AgentGroupListener(options, self._supervisor, self._queue.put, self._prove)
         self._tally = MetricsListener(AgentRuntimeListener(self._queue.put, self._about))
-        metrics = MemberMetrics(self._supervisor, self._tally)
+        self._metrics = MemberMetrics(self._supervisor, self._tally)
         offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
-        pages = Pages(options, self._supervisor, metrics, lambda: self._listener.lead, offsets)
+        pages = Pages(options, self._supervisor, self._metrics, lambda: self._listener.lead, offsets)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
         self._calls = LeaderCalls(
             self.tell, lambda: self._logs.config.snapshot().session_key, now_ms, options.leader_ca
@@ -110,6 +115,11 @@ class Agent:
     def leads(self) -> bool:
         """Whether the last applied assignment came from this member itself."""
         return self._supervisor.leads
+
+    @property
+    def families(self) -> Families:
+        """The member's metrics; see ``telemetry``."""
+        return self._metrics.families
 
     @property
     def report(self) -> Report:
@@ -338,4 +348,19 @@ def run_worker(options: WorkerOptions) -> int:
     except BaseException:
         watchdog.close()
         raise
-    return agent.run()
+    sending = start_sending(agent.families, lambda: _resource(options))
+    try:
+        return agent.run()
+    finally:
+        sending.stop(_LAST_METRICS_S)
+
+
+def _resource(options: WorkerOptions) -> Mapping[str, str]:
+    return resource_attributes(
+        "cooperator-worker",
+        options.incarnation,
+        cooperator.__version__,
+        os.environ,
+        cooperator_worker=os.environ.get("COOPERATOR_WORKER", ""),
+        messaging_consumer_group_name=options.group_id,
+    )

@@ -13,6 +13,7 @@ import typer
 from cooperator.cli.options import LogFormatOption, server_certificates
 from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.supervision import end_process_on_death
+from cooperator.telemetry import OtlpInvalid, metrics_url
 from cooperator.terminal.console import Console
 
 
@@ -91,6 +92,15 @@ def operator(
             help="ServiceAccount that Workers may name, as NAME or NAMESPACE/NAME; may be repeated."
         ),
     ] = None,
+    otlp_endpoint: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Base URL of an OTLP receiver (http/protobuf), such as http://collector:4318: the operator "
+                "and members send their metrics there."
+            )
+        ),
+    ] = "",
     any_worker_template: Annotated[
         bool,
         typer.Option(
@@ -113,6 +123,12 @@ def operator(
     end_process_on_death()
     prepare_process()
     console = Console()
+    if otlp_endpoint:
+        try:
+            metrics_url(otlp_endpoint)
+        except OtlpInvalid as error:
+            console.error(str(error))
+            raise typer.Exit(2) from None
     tls = server_certificates(tls_directory)
     try:
         named = cluster or cluster_name(Api(1))
@@ -127,7 +143,7 @@ def operator(
         cluster=named,
         # A restarted process needs another identity than its predecessor of the same name.
         identity=f"{identity or host}_{uuid.uuid4().hex[:8]}",
-        defaults=Defaults(image, bootstrap_servers, leader_ca=tls is not None),
+        defaults=Defaults(image, bootstrap_servers, leader_ca=tls is not None, otlp_endpoint=otlp_endpoint),
         namespaces=tuple(namespace or ()),
         nodes=nodes,
         host=listen,

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import kopf
 from aiohttp import web
 from kopf._cogs.clients import api as kopf_api
 
+import cooperator
 from cooperator.controller.api.bounded_json import loads
 from cooperator.controller.api.client import CONNECTORS, NAMESPACES, WORKERS, Api, ApiError
 from cooperator.controller.api.operator_lease import OperatorLeaseKeeper, OperatorLeaseTerms
@@ -30,6 +32,8 @@ from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
 from cooperator.supervision import supervised
+from cooperator.telemetry import start_sending
+from cooperator.telemetry.settings import resource_attributes
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,7 @@ _INACTIVITY_S: Final = 65.0
 _LOOK_S: Final = 1.0
 """Interval of a Worker's steps without an event."""
 _STOP_S: Final = 15.0
+_LAST_METRICS_S: Final = 2.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _STUCK_S: Final = 60.0
 _RESYNC_S: Final = 60.0
@@ -229,18 +234,28 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
 def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
     """Run the operator until ``ending``. Blocks until it holds the Lease. Returns 1 if the Lease was lost."""
     with TemporaryDirectory(prefix="cooperator-", ignore_cleanup_errors=True) as folder:
-        return _run(options, ending, Path(folder))
+        api = Api()
+        operator = Operator(options, api, Path(folder))
+        operator.ending = ending
+        metrics = WorkerMetrics(operator.statuses)
+        sending = start_sending(metrics.families, partial(_resource, options), options.defaults.otlp_endpoint)
+        try:
+            return _run(operator, metrics)
+        finally:
+            sending.stop(_LAST_METRICS_S)
 
 
-def _run(options: OperatorOptions, ending: threading.Event, folder: Path) -> int:
-    api = Api()
-    operator = Operator(options, api, folder)
-    operator.ending = ending
+def _resource(options: OperatorOptions) -> Mapping[str, str]:
+    return resource_attributes("cooperator-operator", options.identity, cooperator.__version__, os.environ)
+
+
+def _run(operator: Operator, metrics: WorkerMetrics) -> int:
+    options, api, ending = operator.options, operator.api, operator.ending
     teach_kopf()
     if options.health_port:
         pages = {
             "GET /healthz": operator.answer_health,
-            "GET /metrics": WorkerMetrics(operator.statuses).answer,
+            "GET /metrics": metrics.answer,
         }
         Endpoint("0.0.0.0", options.health_port, pages).start()
     lost = threading.Event()

@@ -3,10 +3,11 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -165,6 +166,10 @@ class MetricsPage(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
+
+    def families(self) -> Iterable[Metric]:
+        """Everything that the page shows."""
+        return self._registry.collect()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer in the format that the ``Accept`` header asks for."""

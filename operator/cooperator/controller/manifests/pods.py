@@ -21,6 +21,7 @@ from cooperator.controller.names import (
 from cooperator.crd import Worker
 from cooperator.crd.kafka import Kafka
 from cooperator.host.member import member_options
+from cooperator.telemetry import ENDPOINT
 
 RENDER_VERSION: Final = 1
 """Version of the template that this file renders from a Worker. It is raised with a change that running
@@ -42,12 +43,13 @@ _MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key"
 class Defaults:
     """Defaults that the operator applies to every Worker. ``image`` is for Workers without one.
     ``render_version`` selects the template of members. ``leader_ca``: leaders serve https, and members verify
-    them by a CA that the operator supplies."""
+    them by a CA that the operator supplies. ``otlp_endpoint``: where members send their metrics."""
 
     image: str
     bootstrap_servers: str = ""
     render_version: int = RENDER_VERSION
     leader_ca: bool = False
+    otlp_endpoint: str = ""
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
@@ -95,6 +97,7 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
         volumes.append(leader_ca.volume(worker))
         mounts.append(leader_ca.mount())
     own = connect_pods.container(worker) if stock else _agent(worker, defaults)
+    telemetry = () if stock else _telemetry(worker, defaults)
     container: Manifest = {
         "name": CONTAINER,
         "image": image(worker, defaults),
@@ -106,6 +109,7 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
             _from_field("POD_IP", "status.podIP"),
             {"name": "HOME", "value": _STATE},
             *own.get("env", ()),
+            *telemetry,
         ],
         "volumeMounts": mounts,
         "resources": {
@@ -187,6 +191,17 @@ def _agent(worker: Worker, defaults: Defaults) -> Manifest:
     }
 
 
+def _telemetry(worker: Worker, defaults: Defaults) -> Sequence[Manifest]:
+    """The variables that make a member send its metrics. Versions that do not know them ignore them."""
+    if not defaults.otlp_endpoint:
+        return ()
+    return (
+        _from_field("POD_NAMESPACE", "metadata.namespace"),
+        {"name": "COOPERATOR_WORKER", "value": worker.metadata.name},
+        {"name": ENDPOINT, "value": defaults.otlp_endpoint},
+    )
+
+
 def arguments(worker: Worker, defaults: Defaults) -> Sequence[str]:
     """The member's own command line; the image's entry point is ``cooperator``."""
     return [
@@ -228,6 +243,8 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
     if defaults.leader_ca:
         # Members without the CA could not call their leader.
         inputs["leader_ca"] = True
+    if defaults.otlp_endpoint and not worker.spec.is_stock:
+        inputs["otlp_endpoint"] = defaults.otlp_endpoint
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:10]
 
 
