@@ -70,8 +70,7 @@ class OtlpReceiver:
     """Listens on a free port. ``status`` is what it answers; while it is ``silent``, it does not answer."""
 
     def __init__(self) -> None:
-        self._backend = Backend()
-        self.resource: dict[str, str] = {}
+        self._sources: list[tuple[dict[str, str], Backend]] = []
         self.headers: dict[str, str] = {}
         self.requests = 0
         self.status = 200
@@ -96,10 +95,22 @@ class OtlpReceiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def shown(self) -> dict[Sample, float]:
-        """Returns what a backend shows by now."""
+    def _backend_of(self, resource: dict[str, str]) -> Backend:
+        for known, backend in self._sources:
+            if known == resource:
+                return backend
+        self._sources.append((resource, Backend()))
+        return self._sources[-1][1]
+
+    def sources(self) -> list[tuple[dict[str, str], dict[Sample, float]]]:
+        """Returns the attributes of each process that sends, and what a backend shows of it by now."""
         with self._lock:
-            return self._backend.shown()
+            return [(resource, backend.shown()) for resource, backend in self._sources]
+
+    def shown(self) -> dict[Sample, float]:
+        """Returns what a backend shows of the only process that sends."""
+        [(_, shown)] = self.sources() or [({}, {})]
+        return shown
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -130,8 +141,7 @@ class OtlpReceiver:
         if self.status == 200:
             request = ExportMetricsServiceRequest.FromString(body)
             with self._lock:
-                self.resource = attributes_of(request.resource_metrics[0].resource)
-                self._backend.apply(request)
+                self._backend_of(attributes_of(request.resource_metrics[0].resource)).apply(request)
             if self.rejected:
                 said.partial_success.rejected_data_points = self.rejected
                 said.partial_success.error_message = "too old"
