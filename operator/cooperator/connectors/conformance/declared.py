@@ -10,7 +10,8 @@ from cooperator.connectors.options import OptionError, Options, Problem, check, 
 from cooperator.connectors.references import contains_reference
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(\.\*)?\Z")
-_SECRET = re.compile(r"password|secret|token|credential|private")
+_SECRET = re.compile(r"(?!.*\.(url|location)\Z).*(password|secret|token|credential|private)")
+"""Names of secrets; a place where one is to be had is none."""
 _UNKNOWN = "no.such.option"
 _MARK = "v4lue-that-no-error-repeats"
 
@@ -26,7 +27,7 @@ def options(connector: Connector[Any], trial: Trial) -> Iterator[str]:
             yield f"option {info.alias!r}: use lower case with dots, such as max.rows"
         if not (info.description or "").strip():
             yield f"option {info.alias!r} does not describe its values; fill in expected="
-        if _SECRET.search(info.alias) and info.alias not in option_names(declared, "secret"):
+        if _SECRET.match(info.alias) and info.alias not in option_names(declared, "secret"):
             yield f"option {info.alias!r} looks like a secret; declare it with secret=True"
     for name in option_names(declared):
         for problem in _problems(declared, {**trial.config(), name: _MARK}):
