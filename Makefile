@@ -1,8 +1,12 @@
 PYTHON ?= python3
 
-.PHONY: demo tests e2e article release publish
+.PHONY: demo recording tests e2e article release publish
 demo:
 	$(PYTHON) run.py demo
+
+# The demo as the README shows it, from a real run (docs/recording.py); AGAIN=--again records an unchanged demo anew.
+recording:
+	.venv/bin/python docs/recording.py $(AGAIN)
 
 tests:
 	$(PYTHON) run.py tests
