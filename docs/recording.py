@@ -76,7 +76,7 @@ Line = tuple[Words, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """What a terminal showed from ``at_s`` on, and the history that had left its top before."""
+    """The screen of a terminal from ``at_s`` on, in seconds of the run."""
 
     at_s: float
     lines: tuple[Line, ...]
