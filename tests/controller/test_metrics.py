@@ -1,18 +1,30 @@
-"""The operator's metrics while a pod is away and returns."""
+"""The operator's metrics while a pod is away and returns, and what operator and members send by OTLP."""
 
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 
 from tests.harness.installation import SIX, Installation, started
+from tests.harness.otlp_receiver import OtlpReceiver
 from tests.harness.scrapes import scraped
+
+OPERATOR = "cooperator-operator"
 
 pytestmark = [pytest.mark.real]
 
 
-def test_a_death_can_be_read_off_the_metrics(installation: Installation) -> None:
-    before = started(installation, scheduledRebalanceMaxDelayMs=20_000)
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtlpReceiver]:
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
+    with OtlpReceiver() as receiver:
+        yield receiver
+
+
+def test_a_death_can_be_read_off_the_metrics(installation: Installation, receiver: OtlpReceiver) -> None:
+    sending = ("--otlp-endpoint", receiver.url)
+    before = started(installation, options=sending, scheduledRebalanceMaxDelayMs=20_000)
     [operator] = installation.operators
     here = (installation.namespace, "lake")
     lost = {task for task, at in before.items() if at == "lake-1"}
@@ -68,3 +80,23 @@ def test_a_death_can_be_read_off_the_metrics(installation: Installation) -> None
     assert len(lost) <= holds <= len(before)
     assert 0.85 * 20 * holds <= grown("cooperator_worker_hold_seconds_sum") < 2 * 20 * holds
     assert grown("cooperator_worker_task_start_seconds_count") >= len(lost)
+
+    def all_is_sent() -> bool:
+        ours = [shown for resource, shown in receiver.sources() if resource["service.name"] == OPERATOR]
+        members = {
+            resource["k8s.pod.name"]: shown
+            for resource, shown in receiver.sources()
+            if resource["service.name"] == "cooperator-worker" and resource["cooperator.worker"] == "lake"
+        }
+        [of_operator] = ours
+        page = scraped(operator.url)
+        assert of_operator.keys() == page.keys()
+        assert {s: v for s, v in of_operator.items() if s[1][-2:] == here} == {
+            s: v for s, v in page.items() if s[1][-2:] == here
+        }
+        # The killed one could not end its series.
+        assert members.keys() == {"lake-0", "lake-1", "lake-2"}
+        left = (members["lake-0"], members["lake-2"])
+        return sum(shown["cooperator_member_tasks", ()] for shown in left) == len(SIX) + 1
+
+    installation.eventually(all_is_sent)

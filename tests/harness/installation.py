@@ -291,9 +291,11 @@ class Installation(Namespace):
 SIX = tuple(f"a-{n}" for n in range(6))
 
 
-def started(installation: Installation, replicas: int = 3, **spec: Any) -> dict[str, str]:
-    """Start an operator and a Worker whose members run six tasks."""
-    installation.operator()
+def started(
+    installation: Installation, replicas: int = 3, options: Sequence[str] = (), **spec: Any
+) -> dict[str, str]:
+    """Start an operator, with ``options``, and a Worker whose members run six tasks."""
+    installation.operator(more=("--worker-secret", "login", *options))
     installation.worker(replicas=replicas, **spec)
     installation.connector("a", tasksMax=6)
     installation.runs(*SIX)

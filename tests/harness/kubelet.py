@@ -53,6 +53,9 @@ class Container:
     address: str = ""
     """The reported address; its process listens on this machine's own."""
     environment: dict[str, str] = field(default_factory=dict)
+    """The variables of a stock worker, which is not our program."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """The variables of a member of ours."""
     pre_stop: list[str] = field(default_factory=list)
     """The preStop command, which runs before SIGTERM."""
     stopping: subprocess.Popen[bytes] | None = None
@@ -228,7 +231,15 @@ class Kubelet:
         grace_s = spec["terminationGracePeriodSeconds"]
         number = next(_numbers)
         address = f"10.199.{number // 250}.{1 + number % 250}"
-        return Container(metadata["uid"], metadata["name"], folder, args, grace_s, address=address)
+        variables = {
+            **{each["name"]: each["value"] for each in spec["containers"][0]["env"] if "value" in each},
+            **values,
+            "POD_NAMESPACE": metadata["namespace"],
+            "HOME": os.environ.get("HOME", "/"),
+        }
+        return Container(
+            metadata["uid"], metadata["name"], folder, args, grace_s, address=address, variables=variables
+        )
 
     def _adopt_stock(self, pod: dict[str, Any], folder: Path) -> Container:
         """Prepare a worker with an address of its own; ``java`` replaces the script of its image."""
@@ -301,6 +312,7 @@ class Kubelet:
         environment = {
             **os.environ,
             **container.environment,
+            **container.variables,
             "COOPERATOR_RUNTIME": "inline",
             "COOPERATOR_LAST_WORDS": str(container.folder / "last-words"),
         }
@@ -394,7 +406,11 @@ def _expand(word: str, values: dict[str, str]) -> str:
 
 def _kill(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            # A process that was forked just now has no group of its own yet.
+            os.kill(process.pid, signal.SIGKILL)
         process.wait(30)
 
 
