@@ -3,6 +3,7 @@
 import ipaddress
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,12 +11,15 @@ import pytest
 from e2e.node_installation import NodeNamespace
 from e2e.release import CRDS, Helm
 from tests.harness.support import slow
-from tests.kubernetes.fixtures import DEFINITIONS, wait_until_served
+from tests.kubernetes.api import ApiError
+from tests.kubernetes.fixtures import wait_until_served
 from tests.kubernetes.helm import HelmFailed
 from tests.kubernetes.images import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
+API = "cooperator.dev/v1alpha1"
+PLURALS = ("connectors", "workers")
 # Of the test cluster, whose nodes are small and have no registry.
 SMALL: dict[str, Any] = {
     "imagePullPolicy": "Never",
@@ -48,15 +52,22 @@ while unread:
 @pytest.fixture
 def empty(place: NodeNamespace) -> Iterator[NodeNamespace]:
     """A namespace of a cluster that does not have our resource definitions; they are back afterwards."""
-    definitions = Helm(place.cluster, "kube-system")
+    definitions, api = Helm(place.cluster, "kube-system"), place.cluster.api
     definitions.uninstall(CRDS)
-    names = [each["metadata"]["name"] for each in place.cluster.api.get(DEFINITIONS)["items"]]
-    ours = [name for name in names if name.endswith(".cooperator.dev")]
-    place.cluster.kubectl("delete", "crd", *ours, "--wait", "--timeout=60s")
-    yield place
-    # As docs/kubernetes.md says for the definitions of a quick start.
-    definitions.take_over(CRDS, CRDS)
-    wait_until_served(place.cluster)
+    try:
+        for plural in PLURALS:
+            for each in api.get(f"/apis/{API}/{plural}")["items"]:
+                # Earlier tests removed their operator first, so nobody else takes these away.
+                where = f"/apis/{API}/namespaces/{each['metadata']['namespace']}/{plural}"
+                with suppress(ApiError):
+                    api.patch(f"{where}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})
+        names = [f"{plural}.cooperator.dev" for plural in PLURALS]
+        place.cluster.kubectl("delete", "crd", *names, "--wait", "--timeout=60s")
+        yield place
+    finally:
+        # As docs/kubernetes.md says for the definitions of a quick start.
+        definitions.take_over(CRDS, CRDS)
+        wait_until_served(place.cluster)
 
 
 class QuickStart:
