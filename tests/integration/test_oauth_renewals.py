@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
@@ -17,25 +18,49 @@ from cooperator.wire import Role
 from tests.group.recording_member import RecordingMember, all_in
 from tests.harness.authorization_server import AUDIENCE, AuthorizationServer
 from tests.harness.secured import oauth_broker
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-LIFETIME_S = 4.0
-RENEWALS = 3
 SECRETS = {"leader": 's"e\\cret 1', "member": "s3cret+2", "connector": "s3cret-3"}
 
 
+class Case(NamedTuple):
+    """``session_ms``: after how long a connection has to log in again."""
+
+    lifetime_s: float
+    session_ms: int
+    renewals: int
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        Case(60.0, 60_000, 0),
+        # A processor that others use for a second ends such a session.
+        pytest.param(
+            Case(4.0, 2_000, 3), marks=slow("env -u CI pytest tests/integration/test_oauth_renewals.py")
+        ),
+    ],
+    ids=["logged in", "renewed"],
+)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def authority() -> Iterator[AuthorizationServer]:
-    with AuthorizationServer(dict(SECRETS), LIFETIME_S) as server:
+def authority(case: Case) -> Iterator[AuthorizationServer]:
+    with AuthorizationServer(dict(SECRETS), case.lifetime_s) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory, authority: AuthorizationServer) -> Iterator[str]:
+def servers(
+    tmp_path_factory: pytest.TempPathFactory, authority: AuthorizationServer, case: Case
+) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("oauth")
-    broker, servers = oauth_broker(folder, authority.jwks(), AUDIENCE, 2_000)
+    broker, servers = oauth_broker(folder, authority.jwks(), AUDIENCE, case.session_ms)
     broker.start()
     yield servers
     broker.kill()
@@ -55,7 +80,7 @@ def login(authority: AuthorizationServer, client: str, secret: str = "") -> dict
 
 
 def test_a_leader_a_member_and_a_connector_outlive_their_tokens(
-    servers: str, authority: AuthorizationServer, unique: str, tmp_path: Path
+    servers: str, authority: AuthorizationServer, case: Case, unique: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
     authority.write_token(file, "system:serviceaccount:default:lake")
@@ -88,7 +113,7 @@ def test_a_leader_a_member_and_a_connector_outlive_their_tokens(
         authority.write_token(file, "system:serviceaccount:default:lake")
         producer.produce(f"{unique}-status", b"1", b"load", on_delivery=lambda e, _: delivered.append(e))
         producer.poll(0)
-        return all(authority.count(client) > RENEWALS for client in SECRETS)
+        return all(authority.count(client) > case.renewals for client in SECRETS)
 
     eventually(renewed, 60)
     assert producer.flush(20) == 0

@@ -35,6 +35,8 @@ ON_KUBERNETES: Final = (
     ("crd/worker.py", "cannot reach it: set checkpointVolume"),
     # It says that these fields have no effect here.
     ("local/notes.py", "for pods on Kubernetes; local members are processes"),
+    # Names of attributes, which only members on Kubernetes have.
+    ("telemetry/settings.py", "k8s.pod."),
     # Nodes are Kubernetes'.
     ("pool/reporting.py", "is on the unreachable node"),
 )
