@@ -59,15 +59,15 @@ def test_the_first_connector_of_the_readme_works_as_written(tmp_path: Path) -> N
     # Create its input, and count its output, at the paths in the manifest.
     source, sink = (r.spec.config["path"] for r in resources if isinstance(r, Connector))
     fill = re.search(r"^\$ (mkdir .*?)  +#", steps, re.MULTILINE)
-    count = re.search(r"^\$ python -c '(.*)'$", steps, re.MULTILINE)
+    count = re.search(r"^\$ python -c '(.*)'( +#.*)?$", steps, re.MULTILINE)
     assert fill is not None
     assert count is not None
     subprocess.run(["bash", "-c", fill[1]], cwd=tmp_path, check=True)
     assert sum(len(file.read_text().splitlines()) for file in Path(source).iterdir()) == 4_000
-    unit = Path(sink) / "lines-0"
-    (unit / "_spark_metadata").mkdir(parents=True)
-    pq.write_table(pa.table({"value": ["a", "b"]}), unit / "a.parquet")
-    (unit / "_spark_metadata" / "0").write_text(f'v1\n{{"path": "{(unit / "a.parquet").as_uri()}"}}')
+    staged = Path(sink) / "_cooperator" / "staging"
+    staged.mkdir(parents=True)
+    (staged / "b.parquet.staged").write_bytes(b"not complete yet")
+    pq.write_table(pa.table({"value": ["a", "b"]}), Path(sink) / "lines+0+00000000000000000000.parquet")
     counted = subprocess.run(
         [sys.executable, "-c", count[1]], cwd=tmp_path, check=True, capture_output=True, text=True
     )
