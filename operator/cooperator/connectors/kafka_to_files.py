@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cooperator.connectors.base import Delivered, Delivery
 from cooperator.connectors.conversion import ensure_letters
-from cooperator.connectors.files_position_offsets import FilesPositionOffsets, directory, end_of
+from cooperator.connectors.files_position_offsets import FilesPositionOffsets, directory
 from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.files_task import open_files_task
 from cooperator.connectors.intents.moves import positions
 from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
+from cooperator.connectors.microbatch.ranges import end_of
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.outputs import Output
 from cooperator.connectors.references import own_topics
@@ -68,7 +69,8 @@ class KafkaToFiles(TaskConnector[KafkaToFilesOptions]):
     ) -> Mapping[str, str]:
         found = directory(options, context.group_id, context.connector, context.conf)
         stands = positions(found.logs(), units) if found.is_mine else {}
-        return {unit: end_of(unit, stands.get(unit)) for unit in units}
+        reached = {unit: stands.get(unit) for unit in units}
+        return {unit: end_of(unit, None if at is None else at.next) for unit, at in reached.items()}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from confluent_kafka import Producer
 
@@ -19,7 +19,7 @@ from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.kafka_offsets import KafkaOffsets, entry_at, entry_of, offset_of
+from cooperator.connectors.kafka_offsets import KafkaOffsets, offset_of
 from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered, refuse_behind
 from cooperator.connectors.kafka_source import KafkaSourceOptions
 from cooperator.connectors.memory import FileMemory
@@ -35,12 +35,13 @@ from cooperator.connectors.microbatch.claims import (
 from cooperator.connectors.microbatch.kafka_positions import OwnedUnits, partition_of
 from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
-from cooperator.connectors.microbatch.ranges import Partition
-from cooperator.connectors.microbatch.task import MIGRATED, is_earlier
-from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
+from cooperator.connectors.microbatch.ranges import end_of
+from cooperator.connectors.microbatch.task import MIGRATED
+from cooperator.connectors.offsets.entries import Change, OffsetsError, changes
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where
+from cooperator.connectors.offsets.sources import About, UnitPlace
 from cooperator.connectors.places import put
+from cooperator.connectors.stored_offsets import StoredOffsets, listed
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import read_layout
 from cooperator.model import Epoch
@@ -67,57 +68,27 @@ def stored_ends(
     """Returns where units stand, as JSON; empty for those without a position. Raises ``OffsetsError``."""
     with _Topic(client, group_id, connector, _LOOK_S) as topic:
         found = topic.positions.positions([topic.key(unit) for unit in units], topic.patience)
-        return {unit: _end(unit, found.get(topic.key(unit))) for unit in units}
+        reached = {unit: found.get(topic.key(unit)) for unit in units}
+        return {unit: end_of(unit, None if at is None else at.next) for unit, at in reached.items()}
 
 
-class PositionOffsets(ConnectorOffsets[K]):
-    def __init__(self) -> None:
-        self._checkpoints: KafkaOffsets[K] = KafkaOffsets(Sink(is_delivered))
+class PositionOffsets(StoredOffsets[K]):
+    place: ClassVar[str] = "in Kafka"
 
-    def listed(self, options: K, about: About) -> list[Entry]:
-        with _topic(options, about) as topic:
-            return topic.listed()
-
-    def alter(self, options: K, about: About, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
-        units = {entry.key: self._checkpoints.unit_of(options, entry.partition) for entry in wanted}
-        self._checkpoints.check(options, [entry for entry in wanted if entry.offset is not None])
-        with _topic(options, about) as topic:
-            _refuse_earlier(about, topic)
-            current = topic.listed()
-            found = changes(current, altered(current, wanted))
-            if not dry_run:
-                # Also where nothing differs: an interrupted change may have left its claims.
-                topic.move({units[entry.key]: offset_of(entry) for entry in wanted})
-            return found
-
-    def reset(self, options: K, about: About, where: Where | None, *, dry_run: bool) -> list[Change]:
-        with _topic(options, about) as topic:
-            current = topic.listed()
-            after: list[Entry] = []
-            if where is not None:
-                _refuse_earlier(about, topic)
-                after = [entry_at(options, entry, where) for entry in current]
-            found = changes(current, after)
-            if not dry_run and where is not None:
-                unit_of = self._checkpoints.unit_of
-                topic.move({unit_of(options, entry.partition): offset_of(entry) for entry in after})
-            elif not dry_run:
-                _end_earlier(about, topic, _earlier(about, topic))
-                topic.move(dict.fromkeys(topic.units()))
-                notes.forget(topic.positions, about.connector, topic.patience)
-            return found
+    def opened(self, options: K, about: About) -> "_Topic":
+        return _Topic(client_config(options), about.group_id, about.connector, _LIMIT_S)
 
     def migrate(self, options: K, about: About, *, dry_run: bool) -> list[Change]:
-        with _topic(options, about) as topic:
-            current = topic.listed()
-            known = set(topic.positioned())
+        checkpoints: KafkaOffsets[K] = KafkaOffsets(Sink(is_delivered))
+        with self.opened(options, about) as topic:
+            current, known = listed(topic), topic.positioned()
             missing = [place for place in about.places if place.unit not in known]
             if missing and not dry_run:
                 # Writers of earlier releases must not commit another batch after it was looked for.
-                _end_earlier(about, topic, missing)
+                topic.end_earlier(missing)
             with ThreadPoolExecutor(_AT_ONCE, "markers") as pool:
                 list(pool.map(lambda place: refuse_behind(options, place), missing))
-            taken = {place.unit: self._checkpoints.current(options, place) for place in missing}
+            taken = {place.unit: checkpoints.current(options, place) for place in missing}
             after = [*current, *(entry for entries in taken.values() for entry in entries)]
             found = changes(current, after)
             if not dry_run:
@@ -133,34 +104,6 @@ class PositionOffsets(ConnectorOffsets[K]):
                 for place in about.places:
                     put(place.checkpoint / MIGRATED, b"its position is in Kafka\n")
             return found
-
-
-def _earlier(about: About, topic: "_Topic") -> list[UnitPlace]:
-    """Returns the units whose positions only their checkpoints have."""
-    known = set(topic.positioned())
-    return [p for p in about.places if p.unit not in known and is_earlier(p.checkpoint)]
-
-
-def _refuse_earlier(about: About, topic: "_Topic") -> None:
-    if found := _earlier(about, topic):
-        name = about.connector
-        raise OffsetsError(
-            f"checkpoint {found[0].checkpoint} has the position of unit {found[0].unit}, which is not in "
-            f"Kafka yet; migrate the offsets of {name} first (`kubectl cooperator offsets migrate {name}`, "
-            f"`cooperator local offsets migrate {name}`), or reset them, so that it starts as a new connector"
-        )
-
-
-def _end_earlier(about: About, topic: "_Topic", places: Sequence[UnitPlace]) -> None:
-    """Ends writers of earlier releases for good: they open their log again as long as they hold the unit."""
-    for place in places:
-        fence.close(place.checkpoint, _OWNER)
-    ids = [f"{about.group_id}-units/{about.connector}/{place.unit}" for place in places]
-    topic.positions.fence(ids, topic.patience)
-
-
-def _topic(options: KafkaCopyOptions, about: About) -> "_Topic":
-    return _Topic(client_config(options), about.group_id, about.connector, _LIMIT_S)
 
 
 class _Topic:
@@ -212,15 +155,23 @@ class _Topic:
         """Returns the units that have a position or a claim."""
         return [key.unit for key in self.positions.units(self._connector, self.patience)]
 
-    def positioned(self) -> Mapping[str, Position]:
+    def positioned(self) -> Mapping[str, int]:
         keys = [self.key(unit) for unit in self.units()]
         found = self.positions.positions(keys, self.patience)
-        return {key.unit: found[key] for key in keys if key in found}
+        return {key.unit: found[key].next for key in keys if key in found}
 
-    def listed(self) -> list[Entry]:
-        found = self.positioned()
-        placed = sorted((Partition.of_unit(unit), position.next) for unit, position in found.items())
-        return [entry_of(partition.topic, partition.number, offset) for partition, offset in placed]
+    def end_earlier(self, places: Sequence[UnitPlace]) -> None:
+        """Ends writers of earlier releases for good: they open their log again as long as they hold the
+        unit."""
+        for place in places:
+            fence.close(place.checkpoint, _OWNER)
+        ids = [f"{self._group_id}-units/{self._connector}/{place.unit}" for place in places]
+        self.positions.fence(ids, self.patience)
+
+    def forget(self, earlier: Sequence[UnitPlace]) -> None:
+        self.end_earlier(earlier)
+        self.move(dict.fromkeys(self.units()))
+        notes.forget(self.positions, self._connector, self.patience)
 
     def memory(self, unit: str) -> notes.NoteMemory:
         return notes.NoteMemory(self.positions, self._connector, unit, self.patience)
@@ -251,10 +202,3 @@ class _Topic:
         self.patience.until_done(producer.commit_transaction)
         mine: list[tuple[bytes, bytes | None]] = [(ClaimKey(key, claim).encode(), None) for key in keys]
         self.positions.write_claims(mine, self.patience)
-
-
-def _end(unit: str, position: Position | None) -> str:
-    if position is None:
-        return ""
-    partition = Partition.of_unit(unit)
-    return f'{{"{partition.topic}":{{"{partition.number}":{position.next}}}}}'

@@ -8,23 +8,24 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import CheckpointBehind, Marker
-from cooperator.connectors.kafka_offsets import KafkaOffsets, entry_at, entry_of, offset_of
+from cooperator.connectors.kafka_offsets import KafkaOffsets, offset_of
 from cooperator.connectors.memory import FileMemory
-from cooperator.connectors.microbatch.postgres_positions import PostgresPositions, end_of
-from cooperator.connectors.microbatch.ranges import Partition
-from cooperator.connectors.microbatch.task import MIGRATED, is_earlier
-from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
+from cooperator.connectors.microbatch.postgres_positions import PostgresPositions
+from cooperator.connectors.microbatch.ranges import end_of
+from cooperator.connectors.microbatch.task import MIGRATED
+from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, changes
 from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where
+from cooperator.connectors.offsets.sources import About, UnitPlace
 from cooperator.connectors.offsets.unit_log import query_of, reached
 from cooperator.connectors.places import put
 from cooperator.connectors.postgres import Database, describe_table, identifier
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
+from cooperator.connectors.stored_offsets import StoredOffsets, listed
 from cooperator.connectors.units import read_layout
 
 if TYPE_CHECKING:
@@ -48,54 +49,22 @@ def stored_ends(
     """Returns where units stand, as JSON; empty for those without a position. Raises ``OffsetsError``."""
     with _Table(options, group_id, connector, _LOOK_S) as table:
         found = table.positioned()
-        return {unit: end_of(*Partition.of_unit(unit), found.get(unit)) for unit in units}
+        return {unit: end_of(unit, found.get(unit)) for unit in units}
 
 
-class PostgresPositionOffsets(ConnectorOffsets[KafkaToPostgresOptions]):
-    def listed(self, options: KafkaToPostgresOptions, about: About) -> list[Entry]:
-        with _table(options, about) as table:
-            return table.listed()
+class PostgresPositionOffsets(StoredOffsets[KafkaToPostgresOptions]):
+    place: ClassVar[str] = "in PostgreSQL"
 
-    def alter(
-        self, options: KafkaToPostgresOptions, about: About, wanted: Sequence[Entry], *, dry_run: bool
-    ) -> list[Change]:
-        checkpoints: KafkaOffsets[KafkaToPostgresOptions] = KafkaOffsets(Sink())
-        units = {entry.key: checkpoints.unit_of(options, entry.partition) for entry in wanted}
-        checkpoints.check(options, [entry for entry in wanted if entry.offset is not None])
-        with _table(options, about) as table:
-            _refuse_earlier(about, table)
-            current = table.listed()
-            found = changes(current, altered(current, wanted))
-            if not dry_run:
-                table.move({units[entry.key]: offset_of(entry) for entry in wanted})
-            return found
-
-    def reset(
-        self, options: KafkaToPostgresOptions, about: About, where: Where | None, *, dry_run: bool
-    ) -> list[Change]:
-        with _table(options, about) as table:
-            current = table.listed()
-            after: list[Entry] = []
-            if where is not None:
-                _refuse_earlier(about, table)
-                after = [entry_at(options, entry, where) for entry in current]
-            found = changes(current, after)
-            if not dry_run and where is not None:
-                unit_of = KafkaOffsets[KafkaToPostgresOptions](Sink()).unit_of
-                table.move({unit_of(options, entry.partition): offset_of(entry) for entry in after})
-            elif not dry_run:
-                _end_earlier(table, _earlier(about, table))
-                table.forget()
-            return found
+    def opened(self, options: KafkaToPostgresOptions, about: About) -> "_Table":
+        return _Table(options, about.group_id, about.connector, _LIMIT_S)
 
     def migrate(self, options: KafkaToPostgresOptions, about: About, *, dry_run: bool) -> list[Change]:
-        with _table(options, about) as table:
-            current = table.listed()
-            known = table.positioned()
+        with self.opened(options, about) as table:
+            current, known = listed(table), table.positioned()
             missing = [place for place in about.places if place.unit not in known]
             if missing and not dry_run:
                 # Writers of earlier releases must not commit another batch after it was looked for.
-                _end_earlier(table, missing)
+                table.end_earlier(missing)
             taken = {place.unit: _position(options, table, place) for place in missing}
             after = [*current, *(entry for entries in taken.values() for entry in entries)]
             found = changes(current, after)
@@ -113,28 +82,6 @@ class PostgresPositionOffsets(ConnectorOffsets[KafkaToPostgresOptions]):
             return found
 
 
-def _earlier(about: About, table: "_Table") -> list[UnitPlace]:
-    """Returns the units whose positions only their checkpoints have."""
-    known = table.positioned()
-    return [p for p in about.places if p.unit not in known and is_earlier(p.checkpoint)]
-
-
-def _refuse_earlier(about: About, table: "_Table") -> None:
-    if found := _earlier(about, table):
-        raise OffsetsError(
-            f"checkpoint {found[0].checkpoint} has the position of unit {found[0].unit}, which is not in "
-            f"PostgreSQL yet; migrate the offsets of {about.connector} first (`cooperator local offsets "
-            f"migrate {about.connector}`), or reset them, so that it starts as a new connector"
-        )
-
-
-def _end_earlier(table: "_Table", places: Sequence[UnitPlace]) -> None:
-    """Ends writers of earlier releases for good: their markers change hands, and their fences are closed."""
-    for place in places:
-        fence.close(place.checkpoint, _OWNER)
-    table.take_markers([place.unit for place in places])
-
-
 def _position(options: KafkaToPostgresOptions, table: "_Table", place: UnitPlace) -> list[Entry]:
     """Returns the position of a checkpoint, with the batch in flight if the database has it."""
     marker, query, newest = table.marker(place.unit), query_of(place.checkpoint), reached(place.checkpoint)[1]
@@ -148,10 +95,6 @@ def _position(options: KafkaToPostgresOptions, table: "_Table", place: UnitPlace
         return marker.has(query, batch)
 
     return KafkaOffsets[KafkaToPostgresOptions](Sink(has)).current(options, place)
-
-
-def _table(options: KafkaToPostgresOptions, about: About) -> "_Table":
-    return _Table(options, about.group_id, about.connector, _LIMIT_S)
 
 
 class _Table:
@@ -188,12 +131,7 @@ class _Table:
 
         return self._run(read)
 
-    def listed(self) -> list[Entry]:
-        placed = sorted((Partition.of_unit(unit), at) for unit, at in self.positioned().items())
-        return [entry_of(partition.topic, partition.number, offset) for partition, offset in placed]
-
     def move(self, offsets: Mapping[str, int | None]) -> None:
-        """Sets these positions (None: none)."""
         self.take_over(offsets, {}, None)
 
     def take_over(
@@ -213,21 +151,26 @@ class _Table:
         self._run(self._positions.create)
         self._run(work)
 
-    def forget(self) -> None:
+    def end_earlier(self, places: Sequence[UnitPlace]) -> None:
+        """Ends writers of earlier releases for good: their markers change hands, and their fences are
+        closed."""
+        for place in places:
+            fence.close(place.checkpoint, _OWNER)
+        units = [place.unit for place in places]
+        self._run(lambda connection: self._marked(connection, units, _OWNER))
+
+    def forget(self, earlier: Sequence[UnitPlace]) -> None:
         def work(connection: "psycopg.Connection[Any]") -> None:
             if self._positions.exists(connection):
                 self._positions.forget(connection)
 
+        self.end_earlier(earlier)
         self._run(work)
 
     def marker(self, unit: str) -> Marker:
         """Returns the marker that an earlier release has kept for a unit."""
         found = self._run(lambda connection: self._marked(connection, [unit], "")).get(unit)
         return found or Marker("")
-
-    def take_markers(self, units: Sequence[str]) -> None:
-        """Makes this operation the owner of markers, for ever."""
-        self._run(lambda connection: self._marked(connection, units, _OWNER))
 
     def _marked(
         self, connection: "psycopg.Connection[Any]", units: Sequence[str], owner: str

@@ -13,7 +13,6 @@ Rows are locked in the order of their units, so that attempts with common units 
 functions run in a transaction of their caller.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -289,8 +288,3 @@ class PostgresPositions:
         from psycopg import sql
 
         return sql.SQL(text).format(table=identifier(self.table))
-
-
-def end_of(topic: str, number: int, at: int | None) -> str:
-    """Returns a position as ``UnitProgress.end``; empty: there is none."""
-    return "" if at is None else json.dumps({topic: {str(number): at}})

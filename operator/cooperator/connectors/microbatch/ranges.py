@@ -1,5 +1,6 @@
 """Planning a batch: which offsets of which partitions, and in which slot each is read. Pure functions."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,6 +30,12 @@ class Partition(NamedTuple):
         if not (topic and dash and number.isdecimal()):
             raise ValueError(f"unit {unit!r} is no partition; use TOPIC-NUMBER")
         return cls(topic, int(number))
+
+
+def end_of(unit: str, at: int | None) -> str:
+    """Returns a position as ``UnitProgress.end`` has it, in JSON; empty: there is none."""
+    partition = Partition.of_unit(unit)
+    return "" if at is None else json.dumps({partition.topic: {str(partition.number): at}})
 
 
 class OffsetRange(NamedTuple):

@@ -1,6 +1,5 @@
 """A task that reads partitions of topics: its loop of batches, on a thread of its own."""
 
-import json
 import logging
 import os
 import threading
@@ -16,7 +15,7 @@ from cooperator.connectors.microbatch.batches import Batches, Owned, UnitOwnersh
 from cooperator.connectors.microbatch.ends import Subscription
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition, end_of
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.options import OptionError, Problem
@@ -194,11 +193,9 @@ class LoopTask:
         found: dict[str, UnitProgress] = {}
         for partition, unit in self._units.items():
             of_unit = counts.of(partition)
-            end, behind = "", None
-            if of_unit.next is not None:
-                end = json.dumps({partition.topic: {str(partition.number): of_unit.next}})
-                if partition in ends:
-                    behind = max(0, ends[partition] - of_unit.next)
+            end, behind = end_of(unit, of_unit.next), None
+            if of_unit.next is not None and partition in ends:
+                behind = max(0, ends[partition] - of_unit.next)
             found[unit] = UnitProgress(of_unit.batches - 1, of_unit.records, None, end, behind)
         reached = {unit: counts.of(unit).next for unit in self._units}
         self._mirror.offer({unit: at for unit, at in reached.items() if at is not None}, time.monotonic())
