@@ -122,8 +122,8 @@ class Positions:
 
 
 class Leading:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, surroundings: "Surroundings") -> None:
+        self._world = surroundings
 
     def status(self) -> dict[str, Any]:
         return self._world.facts()
@@ -139,7 +139,7 @@ WORKER = from_object(
 )
 
 
-class World:
+class Surroundings:
     """A user who sends requests, an operator that may be replaced at any time, and tasks that stop late."""
 
     def __init__(self) -> None:
@@ -228,50 +228,55 @@ EVENTS = (
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), max_size=20))
 def test_no_request_is_carried_out_twice_and_every_last_one_ends(events: list[str]) -> None:
-    world = World()
-    world.send(dry_run=False)
+    surroundings = Surroundings()
+    surroundings.send(dry_run=False)
     for event in events:
-        world.do(event)
-        assert len(set(world.positions.made)) == len(world.positions.made), events
-        assert not set(world.positions.made) & world.dry
-    world.busy, world.leading, world.state, world.server.fails = False, True, "Stopped", ""
+        surroundings.do(event)
+        assert len(set(surroundings.positions.made)) == len(surroundings.positions.made), events
+        assert not set(surroundings.positions.made) & surroundings.dry
+    surroundings.busy, surroundings.leading, surroundings.state, surroundings.server.fails = (
+        False,
+        True,
+        "Stopped",
+        "",
+    )
     for _ in range(4):
-        world.step()
-        world.threads.run()
-    phase = RequestPhase(world.result()["phase"])
-    number = world.texts.index(world.server.annotations[OFFSETS_REQUEST]) + 1
+        surroundings.step()
+        surroundings.threads.run()
+    phase = RequestPhase(surroundings.result()["phase"])
+    number = surroundings.texts.index(surroundings.server.annotations[OFFSETS_REQUEST]) + 1
     assert phase in FINAL
     if phase is RequestPhase.DONE:
-        assert (number in world.positions.made) is (number not in world.dry)
-    elif phase is RequestPhase.REFUSED and number in world.positions.made:
-        assert "was begun before" in world.result()["message"]
+        assert (number in surroundings.positions.made) is (number not in surroundings.dry)
+    elif phase is RequestPhase.REFUSED and number in surroundings.positions.made:
+        assert "was begun before" in surroundings.result()["message"]
 
 
 def test_a_change_waits_for_tasks_to_stop_and_a_running_connector_is_refused_for_good() -> None:
-    world = World()
-    world.busy = True
-    world.send(dry_run=False)
-    world.step()
-    assert world.result()["phase"] == "Waiting"
-    assert "member lake-0 still has task copy-0" in world.result()["message"]
-    world.state = "Running"
-    world.step()
-    assert world.result()["phase"] == "Refused"
-    assert "of a Stopped one only" in world.result()["message"]
-    world.state, world.busy = "Stopped", False
-    world.step()
-    world.threads.run()
-    world.step()
-    assert world.positions.made == [], "a later stop makes no change that was refused"
+    surroundings = Surroundings()
+    surroundings.busy = True
+    surroundings.send(dry_run=False)
+    surroundings.step()
+    assert surroundings.result()["phase"] == "Waiting"
+    assert "member lake-0 still has task copy-0" in surroundings.result()["message"]
+    surroundings.state = "Running"
+    surroundings.step()
+    assert surroundings.result()["phase"] == "Refused"
+    assert "of a Stopped one only" in surroundings.result()["message"]
+    surroundings.state, surroundings.busy = "Stopped", False
+    surroundings.step()
+    surroundings.threads.run()
+    surroundings.step()
+    assert surroundings.positions.made == [], "a later stop makes no change that was refused"
 
 
 def test_a_change_that_an_operator_began_and_did_not_end_is_said_to_be_unknown() -> None:
-    world = World()
-    world.send(dry_run=False)
-    world.step()
-    assert world.result()["phase"] == "Started"
-    world.begin()
-    world.step()
-    assert world.result()["phase"] == "Unknown"
-    assert "send a new request" in world.result()["message"]
-    assert world.positions.made == []
+    surroundings = Surroundings()
+    surroundings.send(dry_run=False)
+    surroundings.step()
+    assert surroundings.result()["phase"] == "Started"
+    surroundings.begin()
+    surroundings.step()
+    assert surroundings.result()["phase"] == "Unknown"
+    assert "send a new request" in surroundings.result()["message"]
+    assert surroundings.positions.made == []

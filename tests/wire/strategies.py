@@ -51,7 +51,7 @@ ITEMS = st.lists(TASK_IDS, max_size=20, unique=True).map(tuple)
 EPOCHS = st.builds(Epoch, INT64, st.integers(-1, INT32_MAX))
 CONFIGS = st.dictionaries(TEXT, TEXT, max_size=4)
 
-SHARES = st.builds(AgentAssignment, EPOCHS, TIME_MS, TEXT, st.booleans())
+AGENT_ASSIGNMENTS = st.builds(AgentAssignment, EPOCHS, TIME_MS, TEXT, st.booleans())
 ASSIGNMENTS = st.builds(
     ExtendedAssignment,
     error=st.integers(-1, 2),
@@ -61,7 +61,7 @@ ASSIGNMENTS = st.builds(
     assigned=ITEMS,
     revoked=ITEMS,
     delay_ms=st.integers(0, INT32_MAX),
-    agent=st.none() | SHARES,
+    agent=st.none() | AGENT_ASSIGNMENTS,
 )
 REPORTS = st.builds(
     AgentReport,

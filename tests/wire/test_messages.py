@@ -15,7 +15,7 @@ from cooperator.wire import (
     DecodeError,
     EncodeError,
     ExtendedAssignment,
-    KnownItems,
+    KnownMetadata,
     Metadata,
     Protocol,
     Role,
@@ -25,7 +25,8 @@ from cooperator.wire import (
     encode_metadata,
     member_of,
 )
-from tests.wire.strategies import ASSIGNMENTS, METADATA, REPORTS, SHARES, TEXT
+from cooperator.wire import metadata as metadata_module
+from tests.wire.strategies import AGENT_ASSIGNMENTS, ASSIGNMENTS, EPOCHS, METADATA, REPORTS, TEXT
 
 PROTOCOLS = st.sampled_from(Protocol)
 TASKS = st.builds(TaskId, st.sampled_from(["a", "b", "orders"]), st.integers(INSTANCE, 6))
@@ -83,7 +84,7 @@ def test_metadata_comes_back(metadata: Metadata, protocol: Protocol) -> None:
     assert encode_metadata(decoded, protocol) == encoded
 
 
-@given(ASSIGNMENTS, SHARES, PROTOCOLS)
+@given(ASSIGNMENTS, AGENT_ASSIGNMENTS, PROTOCOLS)
 def test_an_assignment_only_adds_bytes_after_what_stock_workers_read(
     assignment: ExtendedAssignment, agent_assignment: AgentAssignment, protocol: Protocol
 ) -> None:
@@ -273,7 +274,7 @@ def test_an_agent_is_known_by_what_it_reports() -> None:
 def test_items_that_are_known_are_the_same_object_and_mean_the_same(
     joins: list[tuple[list[TaskId], int]],
 ) -> None:
-    known = KnownItems()
+    known = KnownMetadata()
     before: tuple[TaskId, ...] | None = None
 
     for tasks, offset in joins:
@@ -288,6 +289,32 @@ def test_items_that_are_known_are_the_same_object_and_mean_the_same(
         if before is not None and before == allocation.assigned:
             assert allocation.assigned is before
         before = allocation.assigned
+
+
+@given(
+    st.lists(REPORTS, min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.integers(0, 2), st.none() | EPOCHS, st.sampled_from([b"", b"", b"more"])), max_size=6
+    ),
+)
+def test_a_report_after_another_one_is_read_as_alone(
+    reports: list[AgentReport], joins: list[tuple[int, Epoch | None, bytes]]
+) -> None:
+    known = KnownMetadata()
+    for number, applied, more in joins:
+        report = reports[number % len(reports)]._replace(applied=applied)
+        data = encode_metadata(Metadata("u", 1, None, report), Protocol.SESSIONED) + more
+        assert decode_metadata(data, known) == decode_metadata(data) == Metadata("u", 1, None, report)
+
+
+def test_a_report_that_differs_in_its_epoch_alone_is_not_decoded_anew() -> None:
+    known = KnownMetadata()
+    report = AgentReport(Role.WORKER, "pod-1", "first", applied=Epoch(1, 1), zone="z")
+    decode_metadata(encode_metadata(Metadata("u", 1, None, report), Protocol.SESSIONED), known)
+    later = encode_metadata(Metadata("u", 2, None, report._replace(applied=Epoch(1, 2))), Protocol.SESSIONED)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delattr(metadata_module, "read_trailer")
+        assert decode_metadata(later, known).agent == report._replace(applied=Epoch(1, 2))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.fitting import Fitted
 from cooperator.leader.group_record import OVERHEAD_BYTES, GroupRecord
 from cooperator.model import Epoch, Member
-from cooperator.model.java import SpreadHashes
+from cooperator.model.java import KnownNames
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
@@ -36,16 +36,16 @@ def of_plan(
     agent: AgentAssignment,
     record: GroupRecord,
     limit_bytes: int,
-    hashes: SpreadHashes | None = None,
+    names: KnownNames | None = None,
 ) -> ev.Answer:
     """Encode each member's assignment; members without changes share one encoding.
 
     The ids of causes, which are for log lines only, are left out if the record has no room for them.
-    ``hashes``: those of connectors' names that are known already.
+    ``names``: those of connectors that are known already.
     """
-    answer = _encoded(event, plan, url, agent, hashes)
+    answer = _encoded(event, plan, url, agent, names)
     if agent.events and record_bytes(record, answer) > limit_bytes:
-        return _encoded(event, plan, url, agent._replace(events=""), hashes)
+        return _encoded(event, plan, url, agent._replace(events=""), names)
     return answer
 
 
@@ -69,9 +69,9 @@ def _empty(event: ev.RoundReady, url: str, delay_ms: int, agent: AgentAssignment
 
 
 def _encoded(
-    event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment, hashes: SpreadHashes | None
+    event: ev.RoundReady, plan: Plan, url: str, agent: AgentAssignment, names: KnownNames | None
 ) -> ev.Answer:
-    encoder = AssignmentEncoder(_empty(event, url, plan.delay_ms, agent), Protocol(event.protocol), hashes)
+    encoder = AssignmentEncoder(_empty(event, url, plan.delay_ms, agent), Protocol(event.protocol), names)
     nothing = encoder.encode((), ())
     assignments = dict.fromkeys(event.idle_ids, nothing)
     written: dict[str, bytes] = {}

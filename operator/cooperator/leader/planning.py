@@ -9,7 +9,7 @@ from cooperator.leader.state import LeaderState
 from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.handback import evenly
 from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName
-from cooperator.model.java import SpreadHashes
+from cooperator.model.java import KnownNames
 from cooperator.planner import Workspace
 from cooperator.planner import plan as decide
 from cooperator.planner.problem import Assignor
@@ -41,9 +41,9 @@ class Planning:
         return self.decide(replace(view, members=stopped), memory)
 
     @property
-    def name_hashes(self) -> SpreadHashes | None:
+    def known_names(self) -> KnownNames | None:
         """As the workspace's."""
-        return self._workspace.name_hashes
+        return self._workspace.known_names
 
     def note_refused(self, fitted: Fitted) -> None:
         """Note the tasks of a plan for which the group's record has no room."""

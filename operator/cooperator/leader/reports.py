@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 from cooperator.group import JoinedMember, Round
 from cooperator.model import Member
-from cooperator.wire import DecodeError, KnownHead, KnownItems, Role, decode_metadata, member_of
+from cooperator.wire import (
+    DecodeError,
+    KnownHead,
+    KnownItems,
+    KnownMetadata,
+    Role,
+    decode_metadata,
+    member_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +46,7 @@ class _Decoded(NamedTuple):
     metadata: bytes
     member: Member | None
     offset: int
-    known: KnownItems
+    known: KnownMetadata
 
 
 class ReportReader:
@@ -72,9 +80,9 @@ class ReportReader:
             if decoded is None or assigned is None or decoded.member is None:
                 continue
             if not decoded.member.owned:
-                decoded.known.expect(member.owned, assigned)
+                decoded.known.items.expect(member.owned, assigned)
             else:
-                self._changing.append((decoded.known, member, assigned))
+                self._changing.append((decoded.known.items, member, assigned))
 
     def foresee(self) -> None:
         """Encode what the other members will report once they have applied their assignments and revocations.
@@ -90,13 +98,13 @@ class ReportReader:
         known = self._known.get(joined.member_id)
         if known is not None and known.metadata == joined.metadata:
             return known
-        items = KnownItems() if known is None else known.known
+        before = KnownMetadata() if known is None else known.known
         try:
-            metadata = decode_metadata(joined.metadata, items, head)
+            metadata = decode_metadata(joined.metadata, before, head)
         except DecodeError as error:
             log.warning("member %s gets no work: %s", joined.member_id, error)
-            return _Decoded(joined.metadata, None, -1, KnownItems())
+            return _Decoded(joined.metadata, None, -1, KnownMetadata())
         if metadata.agent is not None and metadata.agent.role is Role.LEADER:
-            return _Decoded(joined.metadata, None, -1, KnownItems())
+            return _Decoded(joined.metadata, None, -1, KnownMetadata())
         member = member_of(joined.member_id, joined.client_id, metadata)
-        return _Decoded(joined.metadata, member, metadata.config_offset, items)
+        return _Decoded(joined.metadata, member, metadata.config_offset, before)

@@ -138,9 +138,9 @@ class Rounds:
         epoch = Epoch(memory.term, event.generation)
         assignment = agent._replace(epoch=epoch, events=events)
         limit_bytes = state.max_group_bytes
-        hashes = self._planning.name_hashes
+        names = self._planning.known_names
         answer = answers.of_plan(
-            event, plan, self._settings.url, assignment, state.record, limit_bytes, hashes
+            event, plan, self._settings.url, assignment, state.record, limit_bytes, names
         )
         self._planning.note_refused(fitted)
         if fitted.postponed and self._planning.policy.name is not PolicyName.DEFAULT and not plan.is_empty:

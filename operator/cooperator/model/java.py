@@ -1,8 +1,8 @@
 """Iteration orders of Java's collections, on which Kafka's tie-breaks and bytes depend (docs/protocol.md,
-section 11)."""
+section 11), and names of connectors as Java and Kafka know them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from cooperator.model.ids import TaskId
 
@@ -11,6 +11,7 @@ _HIGH: Final = bytes(_DIGITS[unit // 31] if unit < 128 else 0 for unit in range(
 _LOW: Final = bytes(_DIGITS[unit % 31] if unit < 128 else 0 for unit in range(256))
 """Each ASCII character as two digits to the base 31, by which ``String.hashCode()`` multiplies."""
 _SHORT: Final = 256
+_MAX_STRING_BYTES: Final = 0x7FFF
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
@@ -31,6 +32,24 @@ class SpreadHashes(dict[str, int]):
     def __missing__(self, key: str) -> int:
         self[key] = found = spread_hash(key)
         return found
+
+
+class KnownNames(NamedTuple):
+    """Names that many members' assignments contain. ``strings``: as STRING of Kafka's protocol."""
+
+    hashes: SpreadHashes
+    strings: dict[str, bytes]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "KnownNames":
+        """A name that is not valid as a STRING has none."""
+        encoded = {name: name.encode("utf-8", "surrogatepass") for name in names}
+        strings = {
+            name: len(data).to_bytes(2, "big") + data
+            for name, data in encoded.items()
+            if len(data) <= _MAX_STRING_BYTES and (name.isascii() or _is_unicode(name))
+        }
+        return cls(SpreadHashes(zip(names, map(spread_hash, names), strict=True)), strings)
 
 
 def hash_set_order(keys: Iterable[str], hashes: SpreadHashes | None = None) -> list[str]:
@@ -74,6 +93,10 @@ def _by_bucket(keys: Iterable[str], buckets: int, hashes: SpreadHashes | None = 
     mask, known = buckets - 1, SpreadHashes() if hashes is None else hashes
     bucket_of = {key: known[key] & mask for key in keys}
     return sorted(bucket_of, key=bucket_of.__getitem__)
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= unit <= "\udfff" for unit in name)
 
 
 def _code_units_of(string: str) -> memoryview:

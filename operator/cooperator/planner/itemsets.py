@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.model.java import SpreadHashes, spread_hash
+from cooperator.model.java import KnownNames
 
 # TaskId's constructor is slow Python code; a configuration may have 100,000 tasks.
 _new_task_id = cast(Callable[[type[TaskId], tuple[str, int]], TaskId], tuple.__new__)
@@ -24,13 +24,13 @@ class Items(NamedTuple):
 class Configured(NamedTuple):
     """The configured items. ``ordered``: instances, then tasks, each sorted; ``connectors``: sorted names.
 
-    ``hashes``: of the names, as Java's collections use them.
+    ``names``: the same names, encoded.
     """
 
     items: Items
     ordered: tuple[tuple[TaskId, ...], tuple[TaskId, ...]]
     connectors: tuple[str, ...]
-    hashes: SpreadHashes
+    names: KnownNames
 
     def sort(self, items: Collection[TaskId], instances: bool) -> Sequence[TaskId]:
         """Sort ``items``, which are configured and of one kind."""
@@ -54,8 +54,8 @@ def configured(task_counts: Mapping[str, int]) -> Configured:
     named = ((repeat(connector), range(task_counts[connector])) for connector in connectors)
     tasks = tuple(map(_new_task_id, repeat(TaskId), chain.from_iterable(starmap(zip, named))))
     parts = frozenset(instances), frozenset(tasks)
-    hashes = SpreadHashes(zip(connectors, map(spread_hash, connectors), strict=True))
-    return Configured(Items(parts[0] | parts[1], *parts), (instances, tasks), connectors, hashes)
+    items = Items(parts[0] | parts[1], *parts)
+    return Configured(items, (instances, tasks), connectors, KnownNames.of(connectors))
 
 
 def reported(owned: tuple[TaskId, ...]) -> Items:

@@ -7,7 +7,7 @@ most members. Both are kept as sets from one round to the next; nothing else is 
 from collections.abc import Iterable, Mapping
 
 from cooperator.model import Member, TaskId
-from cooperator.model.java import SpreadHashes
+from cooperator.model.java import KnownNames
 from cooperator.planner import itemsets
 from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.itemsets import Configured, Items
@@ -32,10 +32,10 @@ class Workspace:
         return self._configured[1]
 
     @property
-    def name_hashes(self) -> SpreadHashes | None:
-        """The hashes of the connectors that were configured last; None if no policy has asked for these."""
+    def known_names(self) -> KnownNames | None:
+        """The names of connectors that were configured last; None if no policy has asked for these."""
         known = self._configured[1]
-        return known.hashes if known.connectors else None
+        return known.names if known.connectors else None
 
     def reported(self, members: Iterable[Member]) -> dict[str, Items]:
         """Return what each of ``members`` reports, by member id. Other members' reports are dropped.

@@ -37,6 +37,7 @@ from cooperator.wire.items import KnownItems
 from cooperator.wire.leader import LeaderRecord, Owner, decode_leader, encode_leader
 from cooperator.wire.metadata import (
     AgentReport,
+    KnownMetadata,
     Metadata,
     Role,
     decode_metadata,
@@ -82,6 +83,7 @@ __all__ = [
     "FencingRecord",
     "KnownHead",
     "KnownItems",
+    "KnownMetadata",
     "LeaderRecord",
     "LoggerRecord",
     "Metadata",

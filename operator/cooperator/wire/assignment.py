@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cooperator.model import Epoch, TaskId
-from cooperator.model.java import SpreadHashes
+from cooperator.model.java import KnownNames
 from cooperator.wire import primitives
 from cooperator.wire.items import ItemsWriter, KnownItems, read_items
 from cooperator.wire.primitives import ByteReader
@@ -17,7 +17,6 @@ CONFIG_MISMATCH: Final = 1
 
 _MAGIC: Final = b"CoSh"
 _TRAILER_VERSION: Final = 1
-_NO_ITEMS: Final = bytes(4)
 _NOTHING_MORE: Final = bytes(8)
 """Nothing revoked, no delay, and no trailer."""
 
@@ -74,11 +73,11 @@ class AssignmentEncoder:
     __slots__ = ("_head", "_incremental", "_items", "_tail")
 
     def __init__(
-        self, common: ExtendedAssignment, protocol: Protocol, hashes: SpreadHashes | None = None
+        self, common: ExtendedAssignment, protocol: Protocol, names: KnownNames | None = None
     ) -> None:
-        """``hashes``: those of connectors' names that are known already."""
+        """``names``: those of connectors that are known already."""
         self._incremental = protocol is not Protocol.DEFAULT
-        self._items = ItemsWriter(hashes)
+        self._items = ItemsWriter(names)
         self._head = b"".join(
             (
                 primitives.int16(protocol.version, "assignment.version"),
@@ -105,7 +104,7 @@ class AssignmentEncoder:
         """As ``encode``, with the result of ``write``."""
         gone = b""
         if self._incremental:
-            gone = self._items.write(revoked, "assignment.revoked") if revoked else _NO_ITEMS
+            gone = self._items.write(revoked, "assignment.revoked")
         return b"".join((self._head, new, gone, self._tail))
 
 

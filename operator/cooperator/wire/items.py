@@ -8,10 +8,11 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import filterfalse, repeat
+from operator import itemgetter
 from typing import Final, NamedTuple, cast
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.model.java import SpreadHashes, hash_set_order
+from cooperator.model.java import KnownNames, hash_set_order
 from cooperator.wire import primitives
 from cooperator.wire.primitives import ByteReader, DecodeError
 
@@ -165,14 +166,14 @@ class _OnlyNumbers(dict[int, bytes]):
 class ItemsWriter:
     """Writes the items of many members: their common parts are encoded once.
 
-    ``hashes``: those of connectors' names that are known already.
+    ``names``: those of connectors that are known already.
     """
 
     __slots__ = ("_hashes", "_names", "_only", "_several")
 
-    def __init__(self, hashes: SpreadHashes | None = None) -> None:
-        self._hashes = SpreadHashes() if hashes is None else hashes
-        self._names = _Names()
+    def __init__(self, names: KnownNames | None = None) -> None:
+        self._hashes, strings = KnownNames.of(()) if names is None else names
+        self._names = _Names(strings)
         self._several: dict[tuple[int, ...], bytes] = {}
         self._only = _OnlyNumbers()
 
@@ -230,7 +231,7 @@ class ItemsWriter:
         names, ordered = self._names, list(in_order(instances))
         if same is not None and distinct.isdisjoint(instances):
             alone = _ONLY_INSTANCE.join((*map(names.__getitem__, ordered), b""))
-            others = self._only[same].join((*map(names.__getitem__, singles), b""))
+            others = self._only[same].join((*_all_of(singles, names), b""))
             return b"".join((_COUNT.pack(len(ordered) + len(singles)), alone, others))
         tasks, entries = dict(zip(singles, numbers, strict=True)), [b""]
         for connector in ordered:
@@ -242,6 +243,10 @@ class ItemsWriter:
         pairs[::2] = map(names.__getitem__, tasks)
         pairs[1::2] = map(self._only.__getitem__, tasks.values())
         return b"".join((*entries, *pairs))
+
+
+def _all_of(keys: Sequence[str], names: _Names) -> tuple[bytes, ...]:
+    return itemgetter(*keys)(names) if len(keys) > 1 else (names[keys[0]],)
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:

@@ -108,6 +108,11 @@ class ByteReader:
         return self._data[start : start + count]
 
     @property
+    def size(self) -> int:
+        """Number of all bytes."""
+        return len(self._data)
+
+    @property
     def position(self) -> int:
         """Number of bytes read."""
         return self._position
@@ -152,6 +157,15 @@ class ByteReader:
             raise self._short(layout.size, field) from None
         self._position += layout.size
         return values
+
+    def peek_between(self, before: bytes, layout: struct.Struct, after: bytes) -> tuple[Any, ...] | None:
+        """Returns the values of ``layout`` if they and these bytes around them are all that is left."""
+        start = self._position + len(before)
+        if len(self._data) != start + layout.size + len(after):
+            return None
+        if not self._data.startswith(before, self._position) or not self._data.endswith(after):
+            return None
+        return layout.unpack_from(self._data, start)
 
     def ends_with(self, expected: bytes) -> bool:
         """If ``expected`` is all that is left, consume it. Returns whether it was."""
