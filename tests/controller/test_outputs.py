@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cooperator.controller.outputs import OUTPUTS, Outputs, has_local_checkpoints, locate_for
+from cooperator.controller.outputs import OUTPUTS, Outputs, locate_for, pod_local
 from cooperator.controller.store import CONNECTOR, WORKER, Store
 from cooperator.crd import Connector, from_object
 from tests.controller.workers import worker
@@ -226,4 +226,21 @@ def kept_at(location: str, volume: str) -> str:
     ],
 )
 def test_checkpoints_are_local_unless_they_outlive_a_pod(spec: str, are_local: bool) -> None:
-    assert has_local_checkpoints(worker(spec)) is are_local
+    assert pod_local(worker(spec)).checkpoints is are_local
+
+
+@pytest.mark.parametrize(
+    ("spec", "directory", "is_local"),
+    [
+        ("{}", "/data/out", True),
+        ("{}", "file:///data/out", True),
+        ("{}", "s3a://bucket/out", False),
+        ("{checkpointVolume: {claimName: files, mountPath: /data}}", "/data/out", False),
+        (template(PVC, "mountPath: /data"), "/data/out", False),
+        (template(PVC, "mountPath: /data"), "/database/out", True),
+        (template("{name: data, emptyDir: {}}", "mountPath: /data"), "/data/out", True),
+        ("{spark: {conf: {spark.hadoop.fs.defaultFS: 'hdfs://names'}}}", "/out", False),
+    ],
+)
+def test_directories_are_local_unless_they_outlive_a_pod(spec: str, directory: str, is_local: bool) -> None:
+    assert pod_local(worker(spec)).directory(directory) is is_local

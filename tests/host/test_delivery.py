@@ -4,7 +4,7 @@ import pytest
 
 from cooperator.connectors import keeps_checkpoints, known_classes
 from cooperator.crd import Connector, from_object
-from cooperator.host.delivery import exactly_once
+from cooperator.host.delivery import PodLocal, exactly_once
 
 
 def connector(class_: str, **config: str) -> Connector:
@@ -26,13 +26,22 @@ COPY = connector("kafka-to-kafka", topics="a", topic="b")
 
 def test_progress_that_is_lost_with_a_pod_breaks_the_promise_of_classes_with_checkpoints() -> None:
     assert exactly_once(SOURCE, is_stock=False).status.value == "True"
-    broken = exactly_once(SOURCE, is_stock=False, has_local_checkpoints=True)
+    broken = exactly_once(SOURCE, is_stock=False, local=PodLocal(checkpoints=True))
     assert (broken.status.value, broken.reason) == ("False", "LocalCheckpoints")
     assert "spec.checkpointVolume or spec.checkpointLocation" in broken.message
 
 
 def test_positions_that_live_with_the_sink_need_no_checkpoints() -> None:
-    assert exactly_once(COPY, is_stock=False, has_local_checkpoints=True).status.value == "True"
+    assert exactly_once(COPY, is_stock=False, local=PodLocal(checkpoints=True)).status.value == "True"
+
+
+def test_files_that_are_lost_with_a_pod_break_the_promise() -> None:
+    local = PodLocal(directory=lambda directory: directory.startswith("/data"))
+    lost = exactly_once(connector("kafka-to-files", topics="a", path="/data/out"), False, local)
+    assert (lost.status.value, lost.reason) == ("False", "LocalDirectory")
+    assert "writes to /data/out" in lost.message
+    kept = exactly_once(connector("kafka-to-files", topics="a", path="/shared/out"), False, local)
+    assert kept.status.value == "True"
 
 
 @pytest.mark.parametrize("class_", known_classes())

@@ -17,9 +17,9 @@ def test_the_first_keeps_the_directory_and_the_later_is_told_whose_it_is() -> No
         (
             "default",
             "late",
-        ): "spec.config: it would write to /b, as Connector early does, and rows of one of the two would "
-        "be lost: give it another directory; or delete Connector early, and remove that directory or move it "
-        "away"
+        ): "spec.config: it would write to /b, as Connector early does, and a directory belongs to one "
+        "Connector: give it another directory; or delete Connector early, and remove that directory or move "
+        "it away"
     }
     [elsewhere] = withheld([claim("a", "/a", rank=1, namespace="x"), claim("a", "/a", rank=2)]).values()
     assert "as Connector a of namespace x does" in elsewhere

@@ -20,6 +20,7 @@ from cooperator.controller.observe import Body
 from cooperator.controller.store import Name, Store, referred
 from cooperator.crd import Connector, ResourceError, Worker, from_object
 from cooperator.crd.pod import WORKER_CONTAINER
+from cooperator.host.delivery import NOTHING_LOCAL, PodLocal
 from cooperator.host.outputs import ENDPOINT, Claim, Locate, claim_of, normal_for, withheld
 
 OUTPUTS: Final = f"{GROUP}/outputs"
@@ -140,16 +141,21 @@ def locate_for(worker: Worker, namespace: str) -> Locate:
     return locate
 
 
-def has_local_checkpoints(worker: Worker) -> bool:
-    """Whether the checkpoints of a Worker's members are lost with a pod.
+def pod_local(worker: Worker) -> PodLocal:
+    """What of a Worker's members is lost with a pod.
 
     What a pod mounts counts as kept, unless it is an emptyDir: whether others see it is not known here.
     """
-    root = normal_for(worker)(worker.spec.checkpoint_root or CHECKPOINTS)
-    if worker.spec.is_stock or not root.startswith(LOCAL):
-        return False
-    path = f"{root.removeprefix(LOCAL)}/"
-    return not any(path.startswith(f"{at}/") for at in _kept_mounts(worker))
+    if worker.spec.is_stock:
+        return NOTHING_LOCAL
+    spelled, kept = normal_for(worker), tuple(_kept_mounts(worker))
+
+    def is_lost(directory: str) -> bool:
+        found = spelled(directory)
+        path = f"{found.removeprefix(LOCAL)}/"
+        return found.startswith(LOCAL) and not any(path.startswith(f"{at}/") for at in kept)
+
+    return PodLocal(is_lost(worker.spec.checkpoint_root or CHECKPOINTS), is_lost)
 
 
 def _kept_mounts(worker: Worker) -> Iterator[str]:

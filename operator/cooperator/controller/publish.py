@@ -16,7 +16,7 @@ from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.interruptions import Interruptions, notices, observe
 from cooperator.controller.names import FINALIZER, SETTLED
 from cooperator.controller.observe import Body, milliseconds
-from cooperator.controller.outputs import OUTPUTS, has_local_checkpoints
+from cooperator.controller.outputs import OUTPUTS, pod_local
 from cooperator.controller.resources import SeenConnectors, connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
 from cooperator.controller.status_writer import API_VERSION, StatusWriter, meant
@@ -144,7 +144,7 @@ class Publisher:
             [each for each in wrong if each],
             withheld=found.outputs.withheld.get(name, ""),
             deletion=_waits_for(connector.connector_name, source) if connector in found.ending else "",
-            has_local_checkpoints=has_local_checkpoints(worker),
+            local=pod_local(worker),
         )
         self._writer.write(CONNECTORS, body, own, None if is_known(source) else kept_of_connector)
 
@@ -198,7 +198,7 @@ class Publisher:
                     (worker,),
                     leader,
                     time.time_ns() // 1_000_000,
-                    has_local_checkpoints=has_local_checkpoints(worker),
+                    local=pod_local(worker),
                 )
                 status = status.model_copy(update={"bound_worker": name})
                 kept = None if is_known(leader) else kept_of_connector

@@ -49,6 +49,8 @@ SETTLED: Final = "Settled"
 WORKER_FOUND: Final = "WorkerFound"
 LOCAL_CHECKPOINTS: Final = "LocalCheckpoints"
 """The reason of a Connector's ExactlyOnce condition where its progress is lost with a pod."""
+LOCAL_DIRECTORY: Final = "LocalDirectory"
+"""The reason of a Connector's ExactlyOnce condition where what it writes is lost with a pod."""
 SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED, SETTLED})
 """A Worker's conditions that summarize its others."""
 INVALID_SPEC: Final = "InvalidSpec"

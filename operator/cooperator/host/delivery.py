@@ -1,24 +1,44 @@
 """The delivery guarantee of a Connector's sink as a condition: exactly once, or at least once."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
-from cooperator.connectors import delivery, keeps_checkpoints
+from cooperator.connectors import delivery, keeps_checkpoints, outputs
 from cooperator.connectors.base import Delivery
 from cooperator.crd import Condition, ConditionStatus, Connector
-from cooperator.crd.conditions import LOCAL_CHECKPOINTS
+from cooperator.crd.conditions import LOCAL_CHECKPOINTS, LOCAL_DIRECTORY
 
 _LOCAL: Final = (
     "Class {} keeps its progress in checkpoints, and each member of its Worker has its own: when a member is "
     "replaced, or a task moves, it begins anew, so that rows are repeated, refused by the sink, or left out. "
     "Use a Worker with spec.checkpointVolume or spec.checkpointLocation."
 )
+_LOCAL_DIRECTORY: Final = (
+    "Class {} writes to {}, and each member of its Worker has a directory of its own at that path: its files "
+    "are lost with the pod, and when a member is replaced, or a task moves, rows are written again. Mount a "
+    "volume there that all members share (spec.template of the Worker), or use s3a://bucket/path."
+)
 
 
-def exactly_once(connector: Connector, is_stock: bool, has_local_checkpoints: bool = False) -> Condition:
+@dataclass(frozen=True, slots=True)
+class PodLocal:
+    """Storage of a Worker that ends with a pod: its checkpoints, and directories for which ``directory`` is
+    true.
+    """
+
+    checkpoints: bool = False
+    directory: Callable[[str], bool] = lambda directory: False
+
+
+NOTHING_LOCAL: Final = PodLocal()
+
+
+def exactly_once(connector: Connector, is_stock: bool, local: PodLocal = NOTHING_LOCAL) -> Condition:
     """Whether each record is in the sink exactly once, whatever fails: its class's guarantee as configured.
 
-    ``is_stock``: it is one of Kafka Connect's, about which nothing is known here. ``has_local_checkpoints``:
-    its Worker keeps checkpoints where they are lost with a pod.
+    ``is_stock``: it is one of Kafka Connect's, about which nothing is known here. ``local``: storage
+    of its Worker that ends with a pod.
     """
     if is_stock:
         return Condition(
@@ -29,7 +49,8 @@ def exactly_once(connector: Connector, is_stock: bool, has_local_checkpoints: bo
             observed_generation=connector.metadata.generation,
         )
     spec = connector.spec
-    promised = delivery(spec.class_, {**spec.config, "tasks.max": str(spec.tasks_max)})
+    config = {**spec.config, "tasks.max": str(spec.tasks_max)}
+    promised = delivery(spec.class_, config)
     if promised is None:
         status, reason = ConditionStatus.UNKNOWN, "DeliveryUnknown"
         note = (
@@ -40,8 +61,12 @@ def exactly_once(connector: Connector, is_stock: bool, has_local_checkpoints: bo
         is_exact = promised.level is Delivery.EXACTLY_ONCE
         status = ConditionStatus.TRUE if is_exact else ConditionStatus.FALSE
         reason, note = promised.level.value, promised.note
-        if has_local_checkpoints and keeps_checkpoints(spec.class_):
+        lost = [each.directory for each in outputs(spec.class_, config) if local.directory(each.directory)]
+        if local.checkpoints and keeps_checkpoints(spec.class_):
             status, reason, note = ConditionStatus.FALSE, LOCAL_CHECKPOINTS, _LOCAL.format(spec.class_)
+        elif lost:
+            note = _LOCAL_DIRECTORY.format(spec.class_, lost[0])
+            status, reason = ConditionStatus.FALSE, LOCAL_DIRECTORY
     return Condition(
         type="ExactlyOnce",
         status=status,

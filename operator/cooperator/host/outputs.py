@@ -1,6 +1,7 @@
 """Output directories shared by file sinks of several Connectors: one keeps it, the others do not start.
 
-Pure. Spark's file sink would skip the batches of all but one of them, and their rows would be lost.
+Pure. A directory has the positions of one Connector, or the log of one of Spark's file sinks, which would
+skip the batches of another one.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -86,8 +87,8 @@ def _first_shared(claim: Claim, kept: Mapping[str, list[tuple[Output, Name]]]) -
                 whose = f"Connector {name}" if here else f"Connector {name} of namespace {namespace}"
                 at = directory.replace(located.directory, written.directory, 1)
                 return (
-                    f"spec.config: it would write to {at}, as {whose} does, and rows of one of the two would "
-                    f"be lost: give it another directory; or delete {whose}, and remove that directory or "
+                    f"spec.config: it would write to {at}, as {whose} does, and a directory belongs to one "
+                    f"Connector: give it another directory; or delete {whose}, and remove that directory or "
                     "move it away"
                 )
     return ""

@@ -30,7 +30,7 @@ from cooperator.crd.status import (
     timestamp,
     worker_selector,
 )
-from cooperator.host.delivery import exactly_once
+from cooperator.host.delivery import NOTHING_LOCAL, PodLocal, exactly_once
 from cooperator.host.phases import MESSAGES, MemberIncarnation, phase_of
 from cooperator.host.progress import reported, total
 from cooperator.pool import Report
@@ -175,7 +175,7 @@ def connector_status(
     bound_worker: str | None = None,
     withheld: str = "",
     deletion: str = "",
-    has_local_checkpoints: bool = False,
+    local: PodLocal = NOTHING_LOCAL,
 ) -> ConnectorStatus:
     """The status of a Connector.
 
@@ -183,7 +183,7 @@ def connector_status(
     * ``bound_worker``: the Worker whose group has its progress, if any.
     * ``withheld``: why it is not started (see :mod:`cooperator.host.outputs`).
     * ``deletion``: what its deletion waits for.
-    * ``has_local_checkpoints``: its Worker keeps checkpoints where they are lost with a pod.
+    * ``local``: storage of its Worker that ends with a pod.
     """
     name = connector.connector_name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
@@ -232,7 +232,7 @@ def connector_status(
                 _refused(name, leader),
                 deletion,
             ),
-            exactly_once(connector, _is_stock(connector, workers), has_local_checkpoints),
+            exactly_once(connector, _is_stock(connector, workers), local),
         ),
     )
 

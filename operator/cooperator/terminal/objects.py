@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cooperator.crd.conditions import LOCAL_CHECKPOINTS, READY, RECONCILING, STALLED
+from cooperator.crd.conditions import LOCAL_CHECKPOINTS, LOCAL_DIRECTORY, READY, RECONCILING, STALLED
 from cooperator.crd.projection import milliseconds
 from cooperator.model import PROBLEMS
 
@@ -39,6 +39,6 @@ def amiss(body: Body) -> list[Body]:
 def _is_amiss(condition: Body) -> bool:
     if condition["type"] == "ExactlyOnce":
         # It states what a connector promises for its sink, which its Worker may break.
-        return bool(condition["reason"] == LOCAL_CHECKPOINTS)
+        return condition["reason"] in (LOCAL_CHECKPOINTS, LOCAL_DIRECTORY)
     expected = "False" if condition["type"] in _SHOULD_BE_FALSE else "True"
     return bool(condition["status"] != expected)
