@@ -14,7 +14,7 @@ from cooperator.connectors.access import KafkaOptions, of_librdkafka, of_spark
 from cooperator.connectors.bounds import allowed_options
 from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import OptionError, resolved_options
-from cooperator.connectors.pipeline import PipelineOptions
+from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.references import Resolver, UnresolvedReference
 from cooperator.oauthbearer import OAuthLogin, Tokens
 

@@ -21,7 +21,7 @@ from cooperator.model.status import RATE_VALID_MS
 from cooperator.runtime import RuntimeListener
 
 _LABELS = ("connector", "task")
-_OF_NOW: Final = ("rows_per_s", "lag")
+_OF_NOW: Final = ("rows_per_s", "lag", "state_rows", "state_bytes", "state_commit_ms")
 """Report fields that describe the moment; the others are counts, which stay true."""
 
 
@@ -48,6 +48,8 @@ class MetricsListener:
             progress = self._progress.get(task, {})
             if progress.get("rows_per_s") and self._clock() > self._reported_s[task] + RATE_VALID_MS / 1000:
                 progress = {name: value for name, value in progress.items() if name != "rows_per_s"}
+            if "state_commit_ms" in progress:
+                progress = {**progress, "state_commit_s": progress["state_commit_ms"] / 1000}
             return {
                 **progress,
                 "starts": self._starts.get(task, 0),
@@ -136,6 +138,19 @@ def _of_tasks(reports: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Met
         "rows_per_s": GaugeMetricFamily(
             "cooperator_task_rows_in_per_second",
             "Rows read per second, over the last seconds",
+            labels=_LABELS,
+        ),
+        "state_rows": GaugeMetricFamily(
+            "cooperator_task_state_rows", "Rows in the state of the task's queries", labels=_LABELS
+        ),
+        "state_bytes": GaugeMetricFamily(
+            "cooperator_task_state_bytes",
+            "Size of the state of the task's queries on this member",
+            labels=_LABELS,
+        ),
+        "state_commit_s": GaugeMetricFamily(
+            "cooperator_task_state_commit_seconds",
+            "Time of the state's newest commit, the longest of the task's queries",
             labels=_LABELS,
         ),
         "failed_s": GaugeMetricFamily(

@@ -31,12 +31,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSize:
+    """The state of a query at its newest commit, in rows and bytes, and how long that commit took."""
+
+    rows: int
+    bytes: int
+    commit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class UnitProgress:
     """The progress of one unit.
 
     ``batch`` is the last finished batch. ``rows_in`` and ``rows_out`` count rows since the unit was opened
     (``rows_out`` None: not known). ``end`` is where that batch ends, in the source's own format; empty before
     the first batch. ``behind`` counts the records after that batch, where Spark reports it; None: not known.
+    ``state`` is None for a query without state.
     """
 
     batch: int = -1
@@ -44,6 +54,7 @@ class UnitProgress:
     rows_out: int | None = None
     end: str = ""
     behind: int | None = None
+    state: StateSize | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from cooperator.connectors.base import (
     Delivered,
     Delivery,
     RunningUnit,
+    StateSize,
     UnitContext,
     UnitProgress,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Select",
     "SparkConnector",
     "SparkOptions",
+    "StateSize",
     "TopicName",
     "TopicNames",
     "UnitContext",

@@ -7,9 +7,10 @@ from contextlib import suppress
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.base import UnitContext, UnitProgress
+from cooperator.connectors.base import StateSize, UnitContext, UnitProgress
 from cooperator.connectors.fence import Fence
 from cooperator.connectors.output_owner import owner_settings
+from cooperator.connectors.stateful import state_refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,12 +75,15 @@ class SparkQuery:
         self._seen = ""
         self._end = ""
         self._behind: int | None = None
+        self._state: StateSize | None = None
 
     def poll(self) -> UnitProgress:
         from pyspark.errors import StreamingQueryException
 
         if not self._query.isActive:
             error = self._query.exception() or RuntimeError("the query was stopped unexpectedly")
+            if (refused := state_refused(error)) is not None:
+                raise refused from error
             if self._begin is None or _AFTER_REPLAY not in str(error):
                 raise error
             log.info("%s has redone its last batch, and is started again", self._context.unit)
@@ -98,12 +102,13 @@ class SparkQuery:
                     self._rows_in += progress["numInputRows"]
                     self._batch = progress["batchId"]
             self._seen = last["timestamp"]
+            self._state = state_size(last)
             if len(last["sources"]) == 1:
                 source = last["sources"][0]
                 self._end = _text(source.get("endOffset"))
                 self._behind = behind(self._end, _text(source.get("latestOffset")))
         rows_out = self._context.counts.rows_out
-        return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind)
+        return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind, self._state)
 
     def _news(self) -> dict[str, Any] | None:
         """Returns the last progress, unless it was seen before.
@@ -155,6 +160,22 @@ def _text(offset: object) -> str:
     if offset is None:
         return ""
     return offset if isinstance(offset, str) else json.dumps(offset)
+
+
+def state_size(progress: Mapping[str, Any]) -> StateSize | None:
+    """Returns the size of a query's state by its progress, over all its operators; None without state."""
+    operators = progress.get("stateOperators") or ()
+    if not operators:
+        return None
+    return StateSize(
+        rows=sum(each["numRowsTotal"] for each in operators),
+        # RocksDB's newest rows are in memory only, all others in its files.
+        bytes=sum(
+            each["memoryUsedBytes"] + each.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
+            for each in operators
+        ),
+        commit_ms=max(each["commitTimeMs"] for each in operators),
+    )
 
 
 def behind(end: str, latest: str) -> int | None:

@@ -9,7 +9,7 @@ from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import Options, option_names
-from cooperator.connectors.pipeline import PipelineOptions
+from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.connectors.postgres_to_kafka import PostgresToKafkaOptions
 from cooperator.connectors.spark import SparkOptions

@@ -14,6 +14,7 @@ from cooperator.connectors.output_owner import output_refused
 from cooperator.connectors.places import uri
 from cooperator.connectors.query import SparkQuery, guard_session, query_name
 from cooperator.connectors.remote import open_remotely
+from cooperator.connectors.stateful import set_state_format
 from cooperator.connectors.transform import Select
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class SparkConnector(Connector[S], Generic[S]):
         ) -> "Callable[[], StreamingQuery]":
             stream = self.reader(session, options, context)
             guard_session(stream.sparkSession, fence, context)
+            set_state_format(stream.sparkSession, stream, context.checkpoint)
             return query_starter(self, stream, options, context)
 
         server = context.server

@@ -9,6 +9,7 @@ hints have a form that both read alike.
 
 import re
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 from pydantic_core import PydanticCustomError
@@ -90,10 +91,15 @@ def _parser() -> Any:
 
 
 def _statements(tokens: list[Any], sql: str) -> list[Any]:
+    from sqlglot import TokenType as T
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import ParseError
 
+    for token, following in pairwise(tokens):
+        if token.token_type == T.WINDOW and following.token_type == T.L_PAREN:
+            # sqlglot does not expect the function where a clause WINDOW may begin, which has a name first.
+            token.token_type = T.VAR
     parser = _parser()(dialect=Spark())
     parser.steps_left = MAX_STEPS + len(tokens)
     try:

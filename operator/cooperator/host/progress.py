@@ -14,7 +14,8 @@ _SHORT: Final = 2_000
 _MOST: Final = 2**53
 """Larger numbers are no figures: JSON's readers, and the API server, do not keep them."""
 _TEXTS: Final = ("trouble", "note")
-_NUMBERS: Final = ("lag", "rows_in", "rows_out", "rows_per_s", "tasks", "failures", "more_units")
+_STATE: Final = ("state_rows", "state_bytes", "state_commit_ms")
+_NUMBERS: Final = ("lag", "rows_in", "rows_out", "rows_per_s", "tasks", "failures", "more_units", *_STATE)
 
 
 @dataclass(frozen=True, slots=True)

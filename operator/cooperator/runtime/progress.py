@@ -4,8 +4,9 @@ A task reports ``rows_in`` and ``rows_out`` (when known) since it was started he
 last interval, ``lag``: how many records its sources have that are not delivered (when known), ``units``: id
 to ``{"batch", "rows_in"}`` (at most 50; ``more_units`` counts the rest), ``trouble``: what it is waiting for,
 ``note``: which units are being opened, and after failures on this member ``failures`` (a number) and
-``last_error``: ``{"at_ms", "text"}``. A paused task reports ``lag`` and the last two. An instance reports
-``units``, ``tasks`` (numbers), ``note``, ``trouble``.
+``last_error``: ``{"at_ms", "text"}``. A task with state reports ``state_rows``, ``state_bytes``, and
+``state_commit_ms``, the longest time of a query's newest commit. A paused task reports ``lag`` and the two
+about failures. An instance reports ``units``, ``tasks`` (numbers), ``note``, ``trouble``.
 """
 
 import json
@@ -68,6 +69,10 @@ def task_progress(
         lag = sum(behind)
     if lag is not None:
         report["lag"] = lag
+    if states := [unit.state for unit in units.values() if unit.state is not None]:
+        report["state_rows"] = sum(state.rows for state in states)
+        report["state_bytes"] = sum(state.bytes for state in states)
+        report["state_commit_ms"] = max(state.commit_ms for state in states)
     if len(units) > len(shown):
         report["more_units"] = len(units) - len(shown)
     if waits_for:

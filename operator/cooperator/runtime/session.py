@@ -16,11 +16,12 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.places import hadoop_settings, is_in_store
+from cooperator.connectors.stateful import PROVIDER, ROCKSDB
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
 from cooperator.runtime.executors import SCHEME, executor_settings, remove_executors
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+_ROCKSDB: Final = "spark.sql.streaming.stateStore.rocksdb"
 logging.getLogger("py4j").setLevel(logging.ERROR)  # py4j logs each closed connection at level info
 
 _WAIT_SLICE_S = 0.2
@@ -90,6 +93,12 @@ def spark_conf(
         # then contradict it (SPARK-56461). They double the files, and each store has four threads for them.
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.hadoop.mapreduce.input.pathFilter.class": "dev.cooperator.spark.BucketPathFilter",
+        # State of new queries; a checkpoint with another provider keeps that.
+        PROVIDER: ROCKSDB,
+        f"{_ROCKSDB}.changelogCheckpointing.enabled": "true",
+        # Otherwise each state partition of each query has buffers of its own.
+        f"{_ROCKSDB}.boundedMemoryUsage": "true",
+        f"{_ROCKSDB}.maxMemoryUsageMB": str(max(64, settings.heap_mb // 4)),
     }
     if is_in_store(str(settings.checkpoints)):
         ours |= hadoop_settings(user, os.environ)

@@ -135,6 +135,9 @@ def progress(task: Row, now_ms: int) -> str:
             words.append(f"{figures.rows_per_second:,}/s")
     elif isinstance(report.get("units"), int):  # of an instance; a task's are by name
         words.append(f"{counted(report['units'], 'unit')} in {counted(report.get('tasks', 0), 'task')}")
+    if has_figures and "state_rows" in report:
+        size = f"{report.get('state_bytes', 0) / 1_000_000:,.1f} MB"
+        words.append(f"state of {counted(report['state_rows'], 'row')} and {size}")
     if report.get("lag"):
         words.append(f"{report['lag']:,} behind")
     words += [str(report[key]) for key in ("trouble", "note") if report.get(key)]

@@ -9,7 +9,7 @@ moved by replacing the newest entry, never by adding one. Spark derives its next
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.places import Place, names, put
 
 _VERSION = "v1"
+WITH_STATE = 2
+"""The version of a commit that names the files of the state: Spark's state checkpoint format 2."""
 _CONTENT_BYTES = 1_000
 # The minimum that Spark accepts.
 _METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
@@ -62,6 +64,27 @@ def reached(checkpoint: Place) -> tuple[int, int]:
     return committed, max(_batches(checkpoint / "offsets"), default=-1)
 
 
+def commit_version(checkpoint: Place) -> int | None:
+    """Returns the version of the newest finished batch's entry; None if there is no such batch."""
+    committed, _ = reached(checkpoint)
+    if committed < 0:
+        return None
+    version = (checkpoint / "commits" / str(committed)).read_text().partition("\n")[0]
+    number = version.removeprefix("v")
+    if not number.isdigit():
+        raise OffsetsError(f"{checkpoint / 'commits' / str(committed)}: unknown version {version!r}")
+    return int(number)
+
+
+def recorded_settings(checkpoint: Place) -> Mapping[str, str]:
+    """Returns Spark's settings that the newest begun batch has fixed for the checkpoint."""
+    _, newest = reached(checkpoint)
+    if newest < 0:
+        return {}
+    found: Mapping[str, str] = json.loads(_lines(checkpoint / "offsets" / str(newest))[0]).get("conf", {})
+    return found
+
+
 def query_of(checkpoint: Place) -> str:
     """Returns the id of the checkpoint's query; empty if it has none yet."""
     try:
@@ -101,6 +124,11 @@ def settle_in_flight(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
     if log.newest > log.committed:
         if sink_has(log.query, log.newest) is False:
             remove(checkpoint / "offsets" / str(log.newest))
+        elif commit_version(checkpoint) == WITH_STATE:
+            raise OffsetsError(
+                f"{checkpoint}: batch {log.newest} was in flight when the unit stopped, and only Spark can "
+                "finish a batch with state; resume the connector until the batch is done, and stop it again"
+            )
         else:
             replace(checkpoint / "commits" / str(log.newest), f"{_VERSION}\n{_COMMIT}")
     return read_unit(checkpoint, lambda query, batch: False)

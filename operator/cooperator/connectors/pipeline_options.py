@@ -1,0 +1,288 @@
+"""Options of the class ``spark``: formats of source and sink with their own options, SQL, and state."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from cooperator.connectors.access import KafkaOptions, of_spark
+from cooperator.connectors.options import RELATIVE, Names, anchored, is_full_path, option, refuse
+from cooperator.connectors.outputs import normal
+from cooperator.connectors.references import contains_reference
+from cooperator.connectors.transform import Select
+
+FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
+"""Formats whose sink commits a batch by ``_spark_metadata`` in its directory."""
+
+_FILES = (*FILE_SINKS, "binaryfile", "delta", "libsvm", "image")
+"""Formats whose option ``path`` is a directory; in others it may be anything, such as the name of a table."""
+_PATHS = (
+    *("sourcearchivedir", "badrecordspath", "avroschemaurl", "rowvalidationxsdpath"),
+    *("schemalocation", "schematrackinglocation"),
+    *("kafka.ssl.truststore.location", "kafka.ssl.keystore.location"),
+)
+"""Other options that are paths, in lower case."""
+_CHECKPOINT = "checkpointlocation"
+_TOPICS = ("subscribe", "subscribepattern", "assign")
+"""Options of Spark's Kafka source, of which it requires one, in lower case."""
+
+_KAFKA_SERVERS = "kafka.bootstrap.servers"
+_KAFKA_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
+_SOURCE, _SINK = "source.options.", "sink.options."
+
+
+def _overrides(value: Any) -> Any:
+    """Parses a JSON list of objects into a tuple of maps."""
+    if not isinstance(value, str) or not value:
+        return value
+    remedy = f'write a JSON list of objects, such as [{{"{_SOURCE}path": "/a"}}, {{"{_SOURCE}path": "/b"}}]'
+    try:
+        entries = json.loads(value)
+    except (ValueError, RecursionError):
+        raise refuse("is not valid JSON", remedy) from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise refuse("is not a list of objects", remedy)
+    for name in {name for entry in entries for name in entry}:
+        if not _is_passed_on(name):
+            raise refuse("overrides options other than those of source and sink", remedy)
+    if not all(isinstance(text, str) for entry in entries for text in entry.values()):
+        raise refuse("has values that are not strings", remedy)
+    return tuple(entries)
+
+
+def _is_passed_on(name: str) -> bool:
+    return name.startswith((_SOURCE, _SINK)) and name not in (_SOURCE, _SINK, f"{_SOURCE}*", f"{_SINK}*")
+
+
+def _class_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(all(part.isidentifier() for part in name.replace(":", ".").split(".")) for name in value):
+        raise refuse("is not a list of classes", "write module:Class, several separated by commas")
+    if not all(name.count(":") == 1 for name in value):
+        raise refuse("names no class", "write module:Class, several separated by commas")
+    return value
+
+
+def _format(value: str) -> str:
+    if "." in value and not contains_reference(value):
+        # A class has names that no check of paths and topics knows.
+        remedy = "write a format's short name, or register a Python Data Source by data.sources"
+        raise refuse("is the name of a class", remedy)
+    return value
+
+
+Format = Annotated[str, AfterValidator(_format)]
+
+
+class PipelineOptions(KafkaOptions):
+    source_format: Format = option(
+        "source.format", expected="a format of spark.readStream, such as json", fixed=True, min_length=1
+    )
+    source_schema: str = option(
+        "source.schema", "", expected="the columns as DDL (id LONG, name STRING); required for files"
+    )
+    source_options: dict[str, str] = option(
+        "source.options.*",
+        {},
+        expected="options of the source; the part after the prefix is the option's name",
+    )
+    sink_format: Format = option(
+        "sink.format", expected="a format of writeStream, such as parquet", fixed=True, min_length=1
+    )
+    sink_options: dict[str, str] = option(
+        "sink.options.*", {}, expected="options of the sink; the part after the prefix is the option's name"
+    )
+    source_sql: Select = option(
+        "source.sql",
+        "",
+        expected="a SELECT from the view input (the source's columns); its rows are the view input of "
+        "transform.sql",
+    )
+    watermark_column: str = option(
+        "watermark.column", "", expected="the column of the view input with the time of an event"
+    )
+    watermark_delay_ms: int | None = option(
+        "watermark.delay.ms",
+        None,
+        expected="how late a row may be, in milliseconds; state of windows that are older is dropped",
+        ge=0,
+    )
+    deduplicate_by: Names = option(
+        "deduplicate.by",
+        (),
+        expected="columns of the view input, separated by commas: of rows that have the same values within "
+        "the watermark's delay, one is kept",
+        fixed=True,
+    )
+    state_partitions: int | None = option(
+        "state.partitions",
+        None,
+        expected="the number of partitions of a query's state (default: spark.sql.shuffle.partitions)",
+        fixed=True,
+        ge=1,
+        le=1_000,
+    )
+    output_mode: Literal["append", "update", "complete"] = option(
+        "sink.output.mode", "append", expected="append, update or complete", fixed=True
+    )
+    partition_by: Names = option(
+        "partition.by", (), expected="columns to partition directories by, separated by commas", fixed=True
+    )
+    unit_overrides: Annotated[tuple[dict[str, str], ...], BeforeValidator(_overrides)] = option(
+        "units",
+        ({},),
+        expected="a JSON list with options of source and sink for each unit (default: one unit)",
+        fixed=True,
+        min_length=1,
+    )
+    data_sources: Annotated[Names, AfterValidator(_class_names)] = option(
+        "data.sources", (), expected="Python Data Sources to register, as module:Class, separated by commas"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collected(cls, config: Any) -> Any:
+        """Collects the options with a prefix into one map each."""
+        if not isinstance(config, Mapping):
+            return config
+        rest = {name: value for name, value in config.items() if not _is_passed_on(name)}
+        for prefix in (_SOURCE, _SINK):
+            if f"{prefix}*" in rest:
+                return config  # refused later: text where a map is expected
+            rest[f"{prefix}*"] = _below(prefix, config)
+        return rest
+
+    @classmethod
+    def anchored(cls, config: Mapping[str, str], base: Path) -> dict[str, str]:
+        def whole(options: Mapping[str, str]) -> dict[str, str]:
+            return {
+                name: anchored(value, base) if _is_path(name, config) else value
+                for name, value in options.items()
+            }
+
+        found = {**super().anchored(config, base), **whole(config)}
+        if "units" in config:
+            try:
+                overrides = _overrides(config["units"])
+            except PydanticCustomError:
+                return found  # The check of the configuration reports the problem.
+            changed = [whole(each) for each in overrides] if isinstance(overrides, tuple) else []
+            if changed and changed != list(overrides):
+                found["units"] = json.dumps(changed)
+        return found
+
+    @model_validator(mode="after")
+    def _full_paths(self) -> Self:
+        formats = {"source.format": self.source_format, "sink.format": self.sink_format}
+        of_all = {**_prefixed(_SOURCE, self.source_options), **_prefixed(_SINK, self.sink_options)}
+        of_units = [(name, value, "units") for each in self.unit_overrides for name, value in each.items()]
+        for name, value, blamed in [*((name, value, name) for name, value in of_all.items()), *of_units]:
+            if name.rpartition(".")[2].lower() == _CHECKPOINT:
+                raise refuse(
+                    f"has {_CHECKPOINT}, which the Worker sets",
+                    "remove it, and set spec.checkpointLocation of the Worker",
+                    blamed,
+                )
+            if (
+                _is_path(name, formats)
+                and value
+                and not is_full_path(value)
+                and not contains_reference(value)
+            ):
+                problem, remedy = RELATIVE
+                raise refuse(problem, f"{remedy}: members run in different directories", blamed)
+        return self
+
+    @model_validator(mode="after")
+    def _topics(self) -> Self:
+        if self.source_format.lower() != "kafka":
+            return self
+        for number in range(len(self.unit_overrides)):
+            given = [
+                name for name, value in self.of_source(number).items() if name.lower() in _TOPICS and value
+            ]
+            if len(given) != 1:
+                found = f"names topics by {' and '.join(sorted(given))}" if given else "names no topic"
+                remedy = f"set {_SOURCE}subscribe, or {_SOURCE}subscribePattern, or {_SOURCE}assign"
+                raise refuse(
+                    found,
+                    f"{remedy}, for each unit",
+                    "units" if self.unit_overrides[number] else f"{_SOURCE}subscribe",
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _one_access(self) -> Self:
+        """Refuses security settings among Kafka's own options that would change the connector's access."""
+        sides = ((_SOURCE, self.source_format, self.of_source), (_SINK, self.sink_format, self.of_sink))
+        for prefix, spark_format, of_unit in sides:
+            for number in range(len(self.unit_overrides) if spark_format.lower() == "kafka" else 0):
+                given = {name.lower(): name for name in of_unit(number)}
+                changed = [given[name] for name in given if name.startswith(_KAFKA_SECURITY)]
+                if changed and _KAFKA_SERVERS not in given:
+                    blamed = prefix + changed[0]
+                    remedy = f"use the connector's option, or set {prefix}{_KAFKA_SERVERS}, too"
+                    raise refuse(
+                        "would change the connector's own access to Kafka",
+                        remedy,
+                        blamed if changed[0] in (self.source_options | self.sink_options) else "units",
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _directories(self) -> Self:
+        paths = [self.of_sink(number).get("path", "") for number in range(len(self.unit_overrides))]
+        if self.sink_format.lower() not in FILE_SINKS:
+            if self.partition_by:
+                raise refuse("only applies to file sinks", f"remove it, or use {FILE_SINKS}", "partition.by")
+            return self
+        if not all(paths):
+            raise refuse("requires a directory", f"set {_SINK}path", "sink.format")
+        if len({normal(path) for path in paths}) < len(paths):
+            remedy = f"override {_SINK}path for each unit: rows of two units in one directory are lost"
+            raise refuse("write to the same directory", remedy, "units")
+        if self.output_mode != "append":
+            raise refuse("is not possible for files", "use append", "sink.output.mode")
+        return self
+
+    @model_validator(mode="after")
+    def _watermark(self) -> Self:
+        if bool(self.watermark_column) != (self.watermark_delay_ms is not None):
+            given, other = ("column", "delay.ms") if self.watermark_column else ("delay.ms", "column")
+            raise refuse(f"requires watermark.{other}", f"set watermark.{other}, too", f"watermark.{given}")
+        if self.deduplicate_by and not self.watermark_column:
+            remedy = "set watermark.column and watermark.delay.ms, which bound how long a row is remembered"
+            raise refuse("requires a watermark", remedy, "deduplicate.by")
+        return self
+
+    def of_source(self, unit: int) -> dict[str, str]:
+        return {**self.source_options, **_below(_SOURCE, self.unit_overrides[unit])}
+
+    def of_sink(self, unit: int) -> dict[str, str]:
+        return {**self.sink_options, **_below(_SINK, self.unit_overrides[unit])}
+
+    def with_access(self, spark_format: str, given: dict[str, str]) -> dict[str, str]:
+        """Returns a format's options; for Kafka with the access options, unless ``given`` names brokers."""
+        is_kafka = spark_format.lower() == "kafka" and _KAFKA_SERVERS not in {name.lower() for name in given}
+        return {**of_spark(self), **given} if is_kafka else given
+
+
+def _is_path(name: str, formats: Mapping[str, str]) -> bool:
+    """Whether an option of source or sink is a path, by its name and the format."""
+    if not _is_passed_on(name):
+        return False
+    side, prefix = ("source", _SOURCE) if name.startswith(_SOURCE) else ("sink", _SINK)
+    option_name = name.removeprefix(prefix).lower()
+    return option_name in _PATHS or (
+        option_name == "path" and formats.get(f"{side}.format", "").lower() in _FILES
+    )
+
+
+def _prefixed(prefix: str, options: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}{name}": value for name, value in options.items()}
+
+
+def _below(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
