@@ -137,8 +137,9 @@ class TestStatus:
         assert ("noop" in lake, rows(lake, "b"), len(rows(pond, "b"))) == (True, [], 1)
 
     def test_a_missing_or_outdated_status_is_shown(self) -> None:
-        fresh = {**LAKE, "status": {}}
-        assert "no operator has observed it yet" in status_text(Seen([fresh], []), NOW)
+        for status in ({}, {"observedGeneration": -1}):
+            fresh = {**LAKE, "status": status}
+            assert "no operator has observed it yet" in status_text(Seen([fresh], []), NOW)
         old = worker(observedGeneration=1)
         assert "generation 1 of the spec; 2 has not been observed" in status_text(Seen([old], []), NOW)
         assert "no Workers in this namespace" in status_text(Seen([], []), NOW)

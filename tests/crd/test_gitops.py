@@ -1,13 +1,10 @@
 """Argo CD's health check of the examples, and kstatus, read the conditions as they are meant."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from lupa import LuaRuntime
 
 from cooperator.crd.conditions import (
     ConditionStatus,
@@ -17,10 +14,11 @@ from cooperator.crd.conditions import (
     worker_found,
 )
 from cooperator.crd.connector import State
+from cooperator.crd.render import definitions
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
 from tests.crd.test_status import connector, known, resource, task
+from tests.harness.health import argo_cd, check, kstatus
 
-CHECKS = Path(__file__).parents[2] / "examples" / "gitops" / "argocd-cm.yaml"
 DEADLINE_MS = 1_800_000_000_000
 REPORTS = (
     {"state": "RUNNING"},
@@ -34,43 +32,11 @@ REPORTS = (
 )
 
 
-def argo_cd(kind: str, body: dict[str, Any]) -> tuple[str, str]:
-    """The health and the message that Argo CD shows: it runs the script with the resource as ``obj``."""
-    script = yaml.safe_load(CHECKS.read_text())["data"][
-        f"resource.customizations.health.cooperator.dev_{kind}"
-    ]
-    lua = LuaRuntime(unpack_returned_tuples=True)
-    lua.globals().obj = lua.table_from(body, recursive=True)
-    health = lua.execute(script)
-    return health.status, health.message
-
-
-def kstatus(body: dict[str, Any]) -> str:
-    """The status that kstatus (cli-utils) computes of a custom resource from its conditions."""
-    status = body.get("status", {})
-    if status.get("observedGeneration", body["metadata"]["generation"]) != body["metadata"]["generation"]:
-        return "InProgress"
-    holds = {each["type"]: each["status"] for each in status.get("conditions", ())}
-    if holds.get("Reconciling") == "True":
-        return "InProgress"
-    if holds.get("Stalled") == "True":
-        return "Failed"
-    return "InProgress" if holds.get("Ready", "True") != "True" else "Current"
-
-
 def body_of(status: WorkerStatus | ConnectorStatus, generation: int = 4) -> dict[str, Any]:
     return {
         "metadata": {"generation": generation},
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
-
-
-def check(kind: str, status: WorkerStatus | ConnectorStatus) -> tuple[str, str]:
-    body = body_of(status)
-    health, message = argo_cd(kind, body)
-    assert {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}[health] == kstatus(body)
-    assert message
-    return health, message
 
 
 conditions = st.tuples(st.sampled_from(ConditionStatus), st.sampled_from(["NotReady", "CrashLoop", "Odd"]))
@@ -88,10 +54,7 @@ def test_a_worker_is_healthy_progressing_or_degraded_as_its_conditions_say(
 ) -> None:
     summary = summary_conditions(known(**changed), generation=4, settled=settled, **more)
     status = WorkerStatus(observed_generation=4, conditions=merge_conditions((), summary, 0))
-    health, _ = check("Worker", status)
-    holds = {condition.type for condition in summary if condition.status is ConditionStatus.TRUE}
-    assert (health == "Degraded") == ("Stalled" in holds)
-    assert (health == "Healthy") == (holds >= {"Ready"} and "Reconciling" not in holds)
+    check("Worker", body_of(status))
 
 
 @given(
@@ -113,9 +76,7 @@ def test_a_connector_is_healthy_progressing_or_degraded_as_its_conditions_say(
     status = ConnectorStatus(
         observed_generation=generation, conditions=merge_conditions((), made_conditions, 0)
     )
-    body = body_of(status, generation)
-    health, message = argo_cd("Connector", body)
-    assert {"Healthy": "Current", "Progressing": "InProgress", "Degraded": "Failed"}[health] == kstatus(body)
+    health, message = check("Connector", body_of(status, generation))
     if more or not has_worker or reports is None:
         assert health == ("Degraded" if {*more} & {"problems", "withheld", "refused"} else "Progressing")
     elif state is not State.STOPPED and any(each["state"] == "FAILED" for each in reports):
@@ -131,7 +92,7 @@ def test_a_held_task_is_progressing_with_its_deadline() -> None:
     status = ConnectorStatus(
         observed_generation=generation, conditions=merge_conditions((), made_conditions, 0)
     )
-    health, message = argo_cd("Connector", body_of(status, generation))
+    health, message = check("Connector", body_of(status, generation))
     assert health == "Progressing"
     assert "sources-0 waits for lake-1 until 2027-01-15T08:00:00Z" in message
 
@@ -143,3 +104,10 @@ def test_a_generation_that_the_operator_has_not_seen_is_progressing(
 ) -> None:
     body = {"metadata": {"generation": 4}, **({} if status is None else {"status": status})}
     assert argo_cd(kind, body) == ("Progressing", "the operator has not seen this generation yet")
+
+
+def test_a_resource_that_no_operator_has_seen_is_in_progress_for_kstatus_too() -> None:
+    for definition in definitions().values():
+        [version] = definition["spec"]["versions"]
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["default"]
+        assert kstatus({"metadata": {"generation": 1}, "status": status}) == "InProgress"

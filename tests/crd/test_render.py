@@ -104,8 +104,10 @@ def test_defaults_equal_those_of_the_models_also_nested_ones() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Worker", "Connector"])
-def test_a_status_has_no_defaults(kind: str) -> None:
-    assert not [path for path, node in nodes(schema(kind)["properties"]["status"]) if "default" in node]
+def test_a_status_has_no_defaults_but_that_nobody_has_observed_the_resource(kind: str) -> None:
+    status = schema(kind)["properties"]["status"]
+    assert status.pop("default") == {"observedGeneration": -1}
+    assert not [path for path, node in nodes(status) if "default" in node]
 
 
 @pytest.mark.parametrize(("kind", "model"), [("Worker", WorkerStatus), ("Connector", ConnectorStatus)])

@@ -15,6 +15,7 @@ import yaml
 
 from cooperator.local.settings import free_port
 from tests.harness.api_proxy import ApiProxy
+from tests.harness.health import Statuses
 from tests.harness.journal import Journal
 from tests.harness.kubelet import Kubelet
 from tests.harness.support import eventually, freeze
@@ -59,6 +60,7 @@ class Namespace:
     bootstrap_servers: str
     directory: Path
     journal: Journal = field(init=False)
+    statuses: Statuses = field(default_factory=Statuses, init=False)
 
     def __post_init__(self) -> None:
         self.journal = Journal(self.directory / "journal.jsonl")
@@ -95,7 +97,10 @@ class Namespace:
         }
 
     def get(self, plural: str, name: str) -> dict[str, Any]:
-        return self.cluster.api.get(f"{RESOURCES}/{self.namespace}/{plural}/{name}")
+        """The resource. Raises AssertionError if GitOps tools would disagree about its health."""
+        found = self.cluster.api.get(f"{RESOURCES}/{self.namespace}/{plural}/{name}")
+        self.statuses.meet(found)
+        return found
 
     def delete(self, plural: str, name: str) -> None:
         self.cluster.api.delete(f"{RESOURCES}/{self.namespace}/{plural}/{name}")

@@ -42,6 +42,9 @@ class Condition(Projection):
     last_transition_time: Time = Field(default="", description="time of the last change of the status")
 
 
+UNOBSERVED: Final = -1
+"""The API server's ``status.observedGeneration`` of a resource without a status: tools that know kstatus then
+wait for the operator instead of calling the resource Current."""
 READY: Final = "Ready"
 RECONCILING: Final = "Reconciling"
 STALLED: Final = "Stalled"

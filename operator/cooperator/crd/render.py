@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel
 
 from cooperator.crd.base import API_VERSION
+from cooperator.crd.conditions import UNOBSERVED
 from cooperator.crd.connector import BOUND_TO_NAME, STAYS_WITH_ITS_WORKER, Connector, ConnectorSpec
 from cooperator.crd.projection import Projection
 from cooperator.crd.rules import VALIDATIONS, Rule, all_hold, stays
@@ -168,7 +169,8 @@ def _root(
                 "description": description,
                 **({"default": _default_object(spec_schema)} if may_be_missing else {}),
             },
-            "status": _without_defaults(_of(status)),
+            # kstatus would call a resource without a status Current.
+            "status": {**_without_defaults(_of(status)), "default": {"observedGeneration": UNOBSERVED}},
         },
     }
 
@@ -179,7 +181,7 @@ def _of(model: type[BaseModel]) -> Schema:
 
 
 def _without_defaults(schema: Any) -> Any:
-    """Remove defaults, so that the server adds nothing to a status."""
+    """Remove defaults, so that the server adds nothing to a status that the operator has written."""
     if isinstance(schema, dict):
         return {
             key: {name: _without_defaults(part) for name, part in value.items()}

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cooperator.crd.conditions import LOCAL_CHECKPOINTS, LOCAL_DIRECTORY, READY, RECONCILING, STALLED
+from cooperator.crd.conditions import (
+    LOCAL_CHECKPOINTS,
+    LOCAL_DIRECTORY,
+    READY,
+    RECONCILING,
+    STALLED,
+    UNOBSERVED,
+)
 from cooperator.crd.projection import milliseconds
 from cooperator.model import PROBLEMS
 
@@ -17,8 +24,9 @@ _SUMMARIES: Final = frozenset({READY, RECONCILING, STALLED})
 
 
 def status_of(body: Body) -> Mapping[str, Any]:
+    """The status; empty if no operator has written one yet."""
     status: Mapping[str, Any] = body.get("status") or {}
-    return status
+    return {} if status.get("observedGeneration") == UNOBSERVED else status
 
 
 def name_in_kafka(body: Body) -> str:
