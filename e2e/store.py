@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from obstore.store import S3Store
+
 from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX
 from tests.kubernetes.nodes import Cluster
-from tests.runtime.s3_server import S3Server, program
+from tests.runtime.s3_server import S3Server, bucket_client, program
 
 PORT = 7070
 SECRET = "lake-store"
@@ -36,6 +38,10 @@ class Store:
                 "stringData": self.environment,
             }
         )
+
+    def client(self) -> S3Store:
+        """The bucket, as this machine reads it."""
+        return bucket_client(self.environment)
 
     def close(self) -> None:
         self._plane.api.delete(f"/api/v1/namespaces/{self.namespace}")

@@ -4,6 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -20,6 +26,7 @@ PASSWORDS = {"ada": 'open "sesame" \\ now', "eve": "shut-sesame-then"}
 """They contain characters that have to be quoted somewhere."""
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _LISTENERS = {"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_SSL", "SHOWN": "SSL"}
 
 
@@ -76,12 +83,33 @@ def oauth_broker(
     return broker, f"{HOST}:{ports['LOGIN']}"
 
 
+def scram_broker(folder: Path, host: str) -> tuple[EmbeddedBroker, str, Path]:
+    """A broker that is not started yet, the servers of its listener that asks for a name and a password
+    (SASL_SSL, SCRAM-SHA-512), and the file with the authority of its certificate. ``folder`` exists; ``host``
+    is an address of this machine. ``add_scram_user`` makes users."""
+    authority, store = _serving(folder, host)
+    ports, settings = _listening({"PLAINTEXT": "PLAINTEXT", "LOGIN": "SASL_SSL"}, {}, host)
+    settings |= {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.login.scram-sha-512.sasl.jaas.config": f"{_SCRAM} required;",
+        **store,
+    }
+    broker = EmbeddedBroker(folder / "broker", ports["PLAINTEXT"], overrides=settings)
+    return broker, f"{host}:{ports['LOGIN']}", authority.own.certificate
+
+
+def add_scram_user(servers: str, name: str, password: str) -> None:
+    """``servers`` need no authentication."""
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted = UserScramCredentialUpsertion(name, credential, password.encode())
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    for done in admin.alter_user_scram_credentials([wanted]).values():
+        done.result(30)
+
+
 def secured_broker(folder: Path) -> SecuredBroker:
     """Returns a broker that is not started yet. ``folder`` exists."""
-    authority = Authority(folder / "signed")
-    server = authority.server("broker", [HOST])
-    store = folder / "broker.pem"
-    store.write_text(_pkcs8(server.key) + server.certificate.read_text())
+    authority, store = _serving(folder, HOST)
     client = authority.client("ada")
     key = folder / "ada.key"
     key.write_text(_pkcs8(client.key))
@@ -91,10 +119,7 @@ def secured_broker(folder: Path) -> SecuredBroker:
         ports["PLAINTEXT"],
         overrides={
             **settings,
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(store),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(authority.own.certificate),
+            **store,
             "listener.name.shown.ssl.client.auth": "required",
         },
     )
@@ -110,17 +135,32 @@ def secured_broker(folder: Path) -> SecuredBroker:
     )
 
 
+def _serving(folder: Path, host: str) -> tuple[Authority, dict[str, str]]:
+    """An authority, and a broker's settings for a certificate that it has signed."""
+    authority = Authority(folder / "signed")
+    server = authority.server("broker", [host])
+    store = folder / "broker.pem"
+    store.write_text(_pkcs8(server.key) + server.certificate.read_text())
+    return authority, {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority.own.certificate),
+    }
+
+
 def _listening(
-    protocols: Mapping[str, str], passwords: Mapping[str, str]
+    protocols: Mapping[str, str], passwords: Mapping[str, str], host: str = HOST
 ) -> tuple[dict[str, int], dict[str, str]]:
     """The ports of listeners, by name, and a broker's settings for them. LOGIN asks for a password."""
     ports = _ports(*protocols, "CONTROLLER")
-    opened = ",".join(f"{name}://{HOST}:{ports[name]}" for name in protocols)
+    told = ",".join(f"{name}://{host}:{ports[name]}" for name in protocols)
+    opened = told if host == HOST else told.replace(f"//{host}:", "//0.0.0.0:")
     mapped = ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
     users = " ".join(f"user_{name}={_quoted(password)}" for name, password in passwords.items())
     return ports, {
         "listeners": f"{opened},CONTROLLER://{HOST}:{ports['CONTROLLER']}",
-        "advertised.listeners": opened,
+        "advertised.listeners": told,
         "controller.quorum.voters": f"1@{HOST}:{ports['CONTROLLER']}",
         "listener.security.protocol.map": f"{mapped},CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",

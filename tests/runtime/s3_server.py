@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -64,16 +65,7 @@ class S3Server:
 
     def store(self) -> S3Store:
         """The bucket's contents as files."""
-        keys = self.environment
-        return S3Store(
-            self.bucket,
-            endpoint=keys["AWS_ENDPOINT_URL_S3"],
-            access_key_id=keys["AWS_ACCESS_KEY_ID"],
-            secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
-            region=keys["AWS_REGION"],
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True},
-        )
+        return bucket_client(self.environment)
 
     def _answers(self) -> bool:
         try:
@@ -81,6 +73,19 @@ class S3Server:
         except Exception as error:
             raise AssertionError(str(error)[:300]) from None
         return True
+
+
+def bucket_client(environment: Mapping[str, str]) -> S3Store:
+    """``environment`` is that of S3 clients."""
+    return S3Store(
+        S3Server.bucket,
+        endpoint=environment["AWS_ENDPOINT_URL_S3"],
+        access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        region=environment["AWS_REGION"],
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
 
 
 def program() -> Path:

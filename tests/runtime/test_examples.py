@@ -9,10 +9,13 @@ from cooperator.crd import Connector, parse
 from cooperator.demo.job import manifests
 
 FOLDER = Path(__file__).parents[2] / "examples"
-FILES = FOLDER / "recipes" / "files"
-EXAMPLES = sorted([*FOLDER.glob("*.yaml"), FOLDER / "quickstart" / "copies.yaml", *FILES.glob("*-to-*.yaml")])
+RECIPES = [path for name in ("files", "s3", "secured") for path in (FOLDER / "recipes" / name).glob("*.yaml")]
+EXAMPLES = sorted([*FOLDER.glob("*.yaml"), FOLDER / "quickstart" / "copies.yaml", *RECIPES])
 DEMO = manifests(Path("/in"), files=100, lake=Path("/lake"), hold_ms=1_000)
-TEXTS = {**{path.name: path.read_text() for path in EXAMPLES}, "demo": DEMO}
+TEXTS = {
+    **{path.name: text for path in EXAMPLES if "kind: Connector" in (text := path.read_text())},
+    "demo": DEMO,
+}
 
 
 @pytest.mark.parametrize("name", TEXTS)

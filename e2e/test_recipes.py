@@ -1,0 +1,135 @@
+"""Recipes of ``examples/recipes`` as a user applies them on real nodes, until their rows are in the sink.
+
+``tests/crd`` has every recipe accepted by an API server in each run; executors as pods are in
+``test_executors.py``, autoscaling and adoption in ``tests/controller``.
+"""
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pyarrow.parquet
+import pytest
+from confluent_kafka import Producer
+
+from cooperator.connectors.topics import ensure_topic
+from cooperator.local.broker import EmbeddedBroker
+from e2e.flows import committed
+from e2e.node_installation import NodeNamespace
+from e2e.store import SECRET, Store
+from tests.harness.recipes import FOLDER, Recipe
+from tests.harness.secured import add_scram_user, scram_broker
+from tests.harness.support import slow
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900), slow("env -u CI pytest e2e/test_recipes.py")]
+
+PASSWORD = 'open "sesame" \\ now'
+SMALL = {
+    "imagePullPolicy": "Never",
+    "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
+    "spark": {"heapMb": 512},
+}
+"""Changes for nodes that have no registry and few processors."""
+
+
+def apply(place: NodeNamespace, recipe: Recipe, changes: dict[str, str]) -> None:
+    manifests = recipe.edited(changes)
+    for manifest in manifests:
+        manifest["metadata"]["namespace"] = place.namespace
+        if manifest["kind"] == "Worker":
+            manifest["spec"] |= SMALL
+    place.cluster.apply(*manifests)
+
+
+def secret(place: NodeNamespace, name: str, **data: str) -> None:
+    metadata = {"name": name, "namespace": place.namespace}
+    place.cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
+
+
+class Orders:
+    """Rows of a topic of two partitions."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.topic = topic
+        self.written: Counter[str] = Counter()
+        client: dict[str, Any] = {"bootstrap.servers": servers}
+        ensure_topic(client, topic, 2, -1)
+        self._producer = Producer(client)
+
+    def write(self, word: str) -> None:
+        for number in range(200):
+            row = json.dumps({"id": f"{word}-{number}", "city": "Oslo"})
+            self._producer.produce(self.topic, row, partition=number % 2)
+            self.written[row] += 1
+        assert self._producer.flush(30) == 0
+
+
+@pytest.fixture
+def secured(place: NodeNamespace, tmp_path: Path) -> Iterator[tuple[EmbeddedBroker, str, Path]]:
+    """A broker for TLS and SCRAM, the servers of that listener, and its authority."""
+    folder = tmp_path / "secured"
+    folder.mkdir()
+    broker, servers, authority = scram_broker(folder, place.cluster.host)
+    broker.start()
+    yield broker, servers, authority
+    broker.kill()
+
+
+def test_secured_kafka(place: NodeNamespace, secured: tuple[EmbeddedBroker, str, Path]) -> None:
+    broker, servers, authority = secured
+    add_scram_user(broker.bootstrap_servers, "ada", PASSWORD)
+    secret(place, "kafka-user", username="ada", password=PASSWORD)
+    secret(place, "kafka-ca", **{"ca.crt": authority.read_text()})
+    orders = Orders(broker.bootstrap_servers, "orders")
+    orders.write("first")
+    place.operator(worker={"secrets": ["kafka-user", "kafka-ca"]})
+    apply(place, Recipe(FOLDER / "secured" / "secured.yaml"), {"kafka-bootstrap.kafka:9093": servers})
+    place.settled("secured")
+
+    def arrived() -> bool:
+        return committed(broker.bootstrap_servers, "orders-copy") == orders.written
+
+    place.eventually(arrived, 240, "each row, once")
+    place.execute("secured-0", "kill", "-9", "--", "-1")
+    orders.write("second")
+    place.eventually(arrived, 120, "each row, once, after a member's death")
+
+
+@pytest.fixture
+def store(place: NodeNamespace) -> Iterator[Store]:
+    store = Store(place.nodes, place.namespace)
+    store.give_to(place.namespace)
+    yield store
+    store.close()
+
+
+def test_files_in_an_object_store(place: NodeNamespace, store: Store) -> None:
+    orders = Orders(place.bootstrap_servers, f"{place.namespace}-orders")
+    orders.write("first")
+    place.operator(worker={"secrets": [SECRET]})
+    apply(place, Recipe(FOLDER / "s3" / "s3.yaml"), {"orders": orders.topic})
+    place.settled("store")
+
+    def arrived() -> bool:
+        return rows(store, f"{orders.topic}/") == orders.written
+
+    place.eventually(arrived, 240, "each row, once")
+    place.execute("store-0", "kill", "-9", "--", "-1")
+    orders.write("second")
+    place.eventually(arrived, 180, "each row, once, after a member's death")
+
+
+def rows(store: Store, prefix: str) -> Counter[str]:
+    """The rows of all parquet files that any reader finds below the prefix."""
+    client = store.client()
+    paths = [each["path"] for page in obstore.list(client, prefix) for each in page]
+    found: Counter[str] = Counter()
+    for path in paths:
+        if path.endswith(".parquet") and not any(part.startswith(("_", ".")) for part in path.split("/")):
+            table = pyarrow.parquet.read_table(io.BytesIO(bytes(obstore.get(client, path).bytes())))
+            found.update(table["value"].to_pylist())
+    return found
