@@ -39,7 +39,7 @@ class Helm:
         return self._run("uninstall", release, "--wait")
 
     def test(self, release: str) -> str:
-        return self._run("test", release, "--timeout", "90s", "--logs")
+        return self._run("test", release, "--timeout", "300s", "--logs")
 
     def _change(
         self, verb: str, release: str, chart: str | Path, values: Mapping[str, Any], *more: str

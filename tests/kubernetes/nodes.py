@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tests.harness.support import freeze
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.image_store import Containerd, fill
+from tests.kubernetes.names import DOMAIN, name_server
 from tests.kubernetes.processes import Server, ServerFailed
 from tests.kubernetes.proxy import service_proxy
 from tests.kubernetes.slots import (
@@ -47,8 +48,10 @@ READY_S = 90.0
 class Node:
     """One node. ``up`` returns when Kubernetes calls it Ready; it ends in the ways that machines end."""
 
-    def __init__(self, plane: ControlPlane, slot: Slot, number: int) -> None:
+    def __init__(self, plane: ControlPlane, slot: Slot, number: int, names: str) -> None:
+        """``names``: the address of the name server that pods ask; empty: none."""
         self.name = f"node{number}"
+        self._names = names
         self._plane = plane
         self._slot = slot
         self._network = slot.node_network(number)
@@ -217,6 +220,7 @@ class Node:
             "failSwapOn": False,
             "oomScoreAdj": 0,
             "resolvConf": "",
+            **({"clusterDNS": [self._names], "clusterDomain": DOMAIN} if self._names else {}),
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._folder / "pod-logs"),
             # The disk is the developer's: only when it is all but full may pods be evicted.
@@ -235,8 +239,9 @@ class Node:
 class Cluster:
     """A control plane with all its parts, and nodes whose pods can reach it, each other and services."""
 
-    def __init__(self, plane: ControlPlane, slot: Slot) -> None:
+    def __init__(self, plane: ControlPlane, slot: Slot, services: bool) -> None:
         self.plane = plane
+        self._names = slot.address if services else ""
         self.nodes: list[Node] = []
         # They share this machine's disk.
         self.shared_root = Path(tempfile.gettempdir())
@@ -247,8 +252,8 @@ class Cluster:
     def start(nodes: int = 1, *, services: bool = True) -> Iterator[Cluster]:
         """All parts ready, ``nodes`` nodes Ready; everything is ended and removed at the end of the block.
 
-        ``services``: pods reach services by their addresses (kube-proxy), so that in-cluster configuration
-        works; one cluster of a machine can have that at a time. There is no DNS.
+        ``services``: pods reach services by their addresses (kube-proxy) and names (``names``), so that
+        in-cluster configuration works; one cluster of a machine can have that at a time.
         Raises NoKubernetes, NoImages, ServerFailed.
         """
         if os.geteuid() != 0:
@@ -259,11 +264,14 @@ class Cluster:
                 controllers=True, scheduler=True, host=slot.address, service_subnet=slot.service_subnet
             ) as plane,
         ):
-            cluster = Cluster(plane, slot)
+            cluster = Cluster(plane, slot, services)
             try:
                 for _ in range(nodes):
                     cluster.add_node()
-                with service_proxy(plane, slot, services):
+                with (
+                    name_server(plane.api, slot.address) if services else nullcontext(),
+                    service_proxy(plane, slot, services),
+                ):
                     yield cluster
             except BaseException:
                 sys.stderr.write("\n".join(node.logs() for node in cluster.nodes) + "\n")
@@ -277,7 +285,7 @@ class Cluster:
 
     def add_node(self) -> Node:
         """One more, up and Ready."""
-        node = Node(self.plane, self._slot, len(self.nodes) + 1)
+        node = Node(self.plane, self._slot, len(self.nodes) + 1, self._names)
         self.nodes.append(node)
         node.up()
         return node

@@ -9,7 +9,8 @@ from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 TOPIC = "orders-oslo"
 ROWS = 20
-TIMEOUT_S = 80
+# `helm test` itself waits for five minutes; until then images are pulled, and members start.
+TIMEOUT_S = 240
 
 
 def main(brokers: str) -> None:
