@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 from confluent_kafka import Producer
 
+from cooperator.connectors.output import read_units
 from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
 from e2e.flows import committed
@@ -24,10 +25,18 @@ from e2e.store import SECRET, Store
 from tests.harness.recipes import FOLDER, Recipe
 from tests.harness.secured import add_scram_user, scram_broker
 from tests.harness.support import slow
+from tests.kubernetes.images import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900), slow("env -u CI pytest e2e/test_recipes.py")]
 
 PASSWORD = 'open "sesame" \\ now'
+START = """\
+#!/bin/bash
+# As Kafka's own script of that name: by the same variables of the environment.
+mkdir -p "$LOG_DIR"
+exec java $KAFKA_HEAP_OPTS "-Dkafka.logs.dir=$LOG_DIR" $KAFKA_LOG4J_OPTS -cp "/opt/kafka/libs/*" \\
+  $KAFKA_OPTS org.apache.kafka.connect.cli.ConnectDistributed "$@"
+"""
 SMALL = {
     "imagePullPolicy": "Never",
     "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}},
@@ -121,6 +130,84 @@ def test_files_in_an_object_store(place: NodeNamespace, store: Store) -> None:
     place.execute("store-0", "kill", "-9", "--", "-1")
     orders.write("second")
     place.eventually(arrived, 180, "each row, once, after a member's death")
+
+
+def test_files_on_a_shared_volume_to_a_topic_and_back(place: NodeNamespace) -> None:
+    written: Counter[str] = Counter()
+    for claim in ("checkpoints", "shared"):
+        shared_volume(place, f"files-{claim}", place.shared / claim)
+    source = place.shared / "shared" / "in"
+    source.mkdir(mode=0o777)
+
+    def write(word: str) -> None:
+        for number in range(20):
+            lines = [f"{word} {number} {line}" for line in range(20)]
+            # Rename it into place, so that a visible file is complete.
+            (place.shared / "new").write_text("".join(f"{line}\n" for line in lines))
+            (place.shared / "new").rename(source / f"{word}-{number}.txt")
+            written.update(lines)
+
+    write("first")
+    place.operator()
+    for path in sorted((FOLDER / "files").glob("*.yaml")):
+        recipe = Recipe(path)
+        apply(place, recipe, {"nfs": place.namespace} if recipe.placeholders else {})
+    place.settled("files")
+
+    def arrived() -> bool:
+        table = read_units(place.shared / "shared" / "archive")
+        values = table["value"].to_pylist() if table.num_rows else []
+        return Counter(json.loads(value)["line"] for value in values) == written
+
+    place.eventually(arrived, 240, "each line, once")
+    place.execute("files-0", "kill", "-9", "--", "-1")
+    write("second")
+    place.eventually(arrived, 180, "each line, once, after a member's death")
+
+
+def shared_volume(place: NodeNamespace, claim: str, folder: Path) -> None:
+    """A volume for the claim, of a storage class named like the namespace."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    reference = {"namespace": place.namespace, "name": claim}
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "capacity": {"storage": "100Gi"},
+        "hostPath": {"path": str(folder)},
+        "storageClassName": place.namespace,
+        "claimRef": reference,
+    }
+    metadata = {"name": f"{place.namespace}-{claim}"}
+    place.cluster.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
+
+
+def test_kafka_connect_workers_as_pods(place: NodeNamespace) -> None:
+    script = place.shared / "connect-distributed.sh"
+    script.write_text(START)
+    script.chmod(0o755)
+    place.operator()
+    worker, connector = Recipe(FOLDER / "connect" / "connect.yaml").edited(
+        {"kafka-bootstrap.kafka:9092": place.bootstrap_servers}
+    )
+    spec = worker["spec"]
+    del spec["resources"]
+    # The nodes' Kafka has no scripts.
+    spec["connect"] |= {"command": f"/checkpoints/{script.name}", "heapMb": 192}
+    volumes = [{"name": "shared", "persistentVolumeClaim": {"claimName": "checkpoints"}}]
+    mounts = [{"name": "shared", "mountPath": "/checkpoints"}]
+    template = {"volumes": volumes, "containers": [{"name": "worker", "volumeMounts": mounts}]}
+    image = {"image": KAFKA, "imagePullPolicy": "Never"}
+    place.worker("pipes", **{**spec, **image, "template": {"spec": template}})
+    connector["metadata"]["namespace"] = place.namespace
+    place.cluster.apply(connector)
+    place.settled("pipes")
+    lines = [f"line {number}" for number in range(100)]
+    for pod in ("pipes-0", "pipes-1"):
+        # The task is in one of them.
+        place.execute(pod, "sh", "-c", f"printf '%s\\n' {' '.join(map(repr, lines))} >> /tmp/lines")
+    place.eventually(
+        lambda: committed(place.bootstrap_servers, "pipe-lines") == Counter(lines), 120, "each line, once"
+    )
 
 
 def rows(store: Store, prefix: str) -> Counter[str]:

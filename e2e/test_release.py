@@ -14,7 +14,8 @@ def test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices(plac
     # The previous chart knew only the image's user.
     before = {name: value for name, value in place.values.items() if name != "podSecurityContext"}
     place.helm.install("cooperator", packed("cooperator"), **before)
-    place.pool(replicas=1, inline=False, spark={"heapMb": 512})
+    nobody_knows = {"spec": {"securityContext": {"runAsUser": 1_000_650_000}}}
+    place.pool(replicas=1, inline=False, spark={"heapMb": 512}, template=nobody_knows)
     with Flow(place) as flow, place.observed() as seen:
         flow.connector()
         place.settled()
