@@ -372,6 +372,43 @@ class SparkToFiles(KafkaToFiles):
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
 
+@dataclass
+class SparkWithState(SparkToFiles):
+    """Each record is sent again with the next ones: where state is lost, it is in the sink twice."""
+
+    before: list[str] = field(default_factory=list)
+
+    @classmethod
+    def title(cls) -> str:
+        return "`spark` with state (deduplication)"
+
+    @classmethod
+    def slug(cls) -> str:
+        return "spark-state"
+
+    @property
+    def _topic(self) -> str:
+        return f"{self.place.unique}-spark-state"
+
+    @property
+    def _output(self) -> Path:
+        return self.place.shared / "spark-state"
+
+    def options(self) -> dict[str, str]:
+        return {
+            **super().options(),
+            "source.sql": "SELECT CAST(value AS STRING) AS value, timestamp AS at FROM input",
+            "watermark.column": "at",
+            "watermark.delay.ms": "3600000",
+            "deduplicate.by": "value",
+            "transform.sql": "SELECT value FROM input",
+        }
+
+    def write(self, values: list[str]) -> None:
+        super().write([*self.before, *values])
+        self.before = values
+
+
 class SparkToKafka(TopicToTopic):
     """Spark's own source and its Kafka sink, which knows no transactions."""
 
@@ -417,5 +454,6 @@ PIPELINES: tuple[type[Pipeline], ...] = (
     AppendToTable,
     UpsertToTable,
     SparkToFiles,
+    SparkWithState,
     SparkToKafka,
 )

@@ -15,7 +15,9 @@ from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.unit_log import (
     commit_version,
     last_end,
+    reached,
     recorded_settings,
+    remove,
     settle_in_flight,
 )
 from cooperator.connectors.stateful import PROVIDER, ROCKSDB
@@ -149,6 +151,25 @@ def test_state_lives_through_restarts(spark: SparkBench, tmp_path: Path, unique:
     spark.stop(task)
     assert commit_version(stream.checkpoint) == 2, "the files of each attempt have names of their own"
     assert recorded_settings(stream.checkpoint)[PROVIDER] == ROCKSDB
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_batch_that_the_sink_has_already_keeps_its_state(
+    spark: SparkBench, tmp_path: Path, unique: str, batches: int
+) -> None:
+    """A member dies after Spark's file sink has a batch, and before Spark has noted that it is finished."""
+    stream = Stream(spark, tmp_path, unique, **{"deduplicate.by": "key"})
+    for part in range(batches):
+        stream.add(rows_of(part))
+        stream.run()
+    committed, _ = reached(stream.checkpoint)
+    remove(stream.checkpoint / "commits" / str(committed))
+    # Without the state of that batch its keys would be in the sink twice.
+    stream.add([*rows_of(batches - 1), *rows_of(batches)])
+    stream.run()
+    assert Counter(row["key"] for row in rows_in(stream.out)) == {row["key"]: 1 for row in stream.rows}
+    assert commit_version(stream.checkpoint) == 2
 
 
 @pytest.mark.real

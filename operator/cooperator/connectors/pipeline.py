@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cooperator.connectors.base import Delivered, Delivery, UnitContext
-from cooperator.connectors.offsets.sinks import file_sink
-from cooperator.connectors.offsets.sources import SourceOffsets
+from cooperator.connectors.offsets.sinks import file_sink, has_readable_log
+from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace
+from cooperator.connectors.offsets.unit_log import WITH_STATE, commit_version
 from cooperator.connectors.options import (
     OptionError,
     Options,
@@ -24,6 +25,7 @@ from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.spark import SparkConnector, partitioned
+from cooperator.connectors.stateful import has_state, restore_state
 from cooperator.connectors.transform import selected
 from cooperator.model.text import did_you_mean, otherwise
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _FORMATS = (*FILE_SINKS, "kafka", "rate", "rate-micro-batch", "socket", "console", "noop", "memory", "delta")
+_RUN_EVERY_BATCH = ("kafka", "noop", "console", "memory")
+"""Formats of which no sink passes over a batch that it has already."""
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
 _NO_SCHEMA = "Schema must be specified when creating a streaming source"
 
@@ -57,6 +61,18 @@ class Pipeline(SparkConnector[PipelineOptions]):
 
     def units(self, options: PipelineOptions, say: Callable[[str], None]) -> Sequence[str]:
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]
+
+    def runs_every_batch(self, options: PipelineOptions, context: UnitContext) -> bool:
+        output = _output(options, context.unit)
+        if output is None:
+            return options.sink_format.lower() in _RUN_EVERY_BATCH
+        return has_readable_log(output, _place(context))
+
+    def before_start(self, stream: "DataFrame", options: PipelineOptions, context: UnitContext) -> None:
+        if _output(options, context.unit) is not None and has_state(stream):
+            place = _place(context)
+            if commit_version(place.checkpoint) in (WITH_STATE, None):
+                restore_state(stream, options.output_mode, context, file_sink(_output).at(options, place))
 
     def runs_remotely(self, options: PipelineOptions) -> bool:
         return not options.data_sources
@@ -134,6 +150,11 @@ def _output(options: PipelineOptions, unit: str) -> str | None:
     """Returns the directory of a unit with a file sink; None for other sinks."""
     is_file_sink = options.sink_format.lower() in FILE_SINKS
     return options.of_sink(int(unit.removeprefix("unit-"))).get("path") if is_file_sink else None
+
+
+def _place(context: UnitContext) -> UnitPlace:
+    conf = {} if context.server is not None else dict(context.session().sparkContext.getConf().getAll())
+    return UnitPlace(context.group_id, context.task.connector, context.unit, context.checkpoint, conf)
 
 
 def _number(context: UnitContext) -> int:

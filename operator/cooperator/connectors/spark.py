@@ -71,6 +71,17 @@ class SparkConnector(Connector[S], Generic[S]):
         to open one that another checkpoint has written to.
         """
 
+    def runs_every_batch(self, options: S, context: UnitContext) -> bool:
+        """Whether the sink runs each batch that Spark gives it, also one that it has already.
+
+        Only then can state have a format that needs this: Spark knows the files of a batch's state from the
+        run of the batch alone. ``before_start`` may see to it.
+        """
+        return False
+
+    def before_start(self, stream: "DataFrame", options: S, context: UnitContext) -> None:
+        """Prepares the checkpoint for a query on ``stream``, which starts afterwards."""
+
     def runs_remotely(self, options: S) -> bool:
         """Whether a Spark Connect server can run the query.
 
@@ -85,7 +96,8 @@ class SparkConnector(Connector[S], Generic[S]):
         ) -> "Callable[[], StreamingQuery]":
             stream = self.reader(session, options, context)
             guard_session(stream.sparkSession, fence, context)
-            set_state_format(stream.sparkSession, stream, context.checkpoint)
+            if self.runs_every_batch(options, context):
+                set_state_format(stream.sparkSession, stream, context.checkpoint)
             return query_starter(self, stream, options, context)
 
         server = context.server
@@ -129,6 +141,7 @@ def query_starter(
         if context.server is None:
             _set_thread(stream.sparkSession, name)
         with _refusals(context):
+            connector.before_start(stream, options, context)
             return writer.start()
 
     return start

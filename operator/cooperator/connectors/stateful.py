@@ -5,15 +5,28 @@ attempt gives its files names of its own: an attempt that was replaced while it 
 version of its successor.
 """
 
+import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.offsets.unit_log import WITH_STATE, commit_version, recorded_settings
+from cooperator.connectors.base import Cancelled, UnitContext
+from cooperator.connectors.offsets.unit_log import (
+    WITH_STATE,
+    SinkHas,
+    commit_version,
+    query_of,
+    reached,
+    recorded_settings,
+)
 from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.places import Place
+from cooperator.connectors.places import Place, uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -37,7 +50,7 @@ def set_state_format(session: "SparkSession", rows: "DataFrame", checkpoint: Pla
     checkpoint has recorded is restored by Spark itself.
     """
     found = commit_version(checkpoint)
-    if not _has_state(rows):
+    if not has_state(rows):
         if found == WITH_STATE:
             raise _refused()
         return
@@ -45,6 +58,39 @@ def set_state_format(session: "SparkSession", rows: "DataFrame", checkpoint: Pla
         provider = recorded_settings(checkpoint).get(PROVIDER) or session.conf.get(PROVIDER, "")
         found = WITH_STATE if provider == ROCKSDB else 1
     session.conf.set(_FORMAT, str(found))
+
+
+def restore_state(stream: "DataFrame", output_mode: str, context: UnitContext, sink_has: SinkHas) -> None:
+    """Runs a batch again without its sink, if the sink has it and Spark has not finished it.
+
+    A sink that skips the batch would leave Spark without its state: which files that has is known to the
+    attempt that ran the batch, until it is finished. Raises ``Cancelled`` when the unit is to stop, and what
+    ends the query.
+    """
+    checkpoint = context.checkpoint
+    committed, newest = reached(checkpoint)
+    if newest <= committed or not has_state(stream) or not sink_has(query_of(checkpoint), newest):
+        return
+    from pyspark.errors import StreamingQueryException
+
+    writer = stream.writeStream.format("noop").outputMode(output_mode).trigger(once=True)
+    query = writer.option("checkpointLocation", uri(checkpoint)).start()
+    try:
+        while not query.awaitTermination(_LOOK_S):
+            if context.cancelled.is_set():
+                raise Cancelled
+    except StreamingQueryException:
+        if reached(checkpoint)[0] < newest:
+            raise
+    finally:
+        query.stop()
+        with suppress(StreamingQueryException):
+            query.awaitTermination()
+    if reached(checkpoint) != (newest, newest):
+        raise RuntimeError(
+            f"batches after {newest} ran without the sink, or it did not run: reset the connector"
+        )
+    log.info("%s: the state of batch %d is restored, which the sink has already", context.unit, newest)
 
 
 def state_refused(error: BaseException) -> OptionError | None:
@@ -60,7 +106,7 @@ def _refused() -> OptionError:
     return OptionError([Problem("transform.sql", None, problem, remedy)])
 
 
-def _has_state(rows: "DataFrame") -> bool:
+def has_state(rows: "DataFrame") -> bool:
     """Whether Spark keeps state for a query. Unknown on a Spark Connect server, where it is False."""
     untyped: Any = rows
     if not hasattr(untyped, "_jdf"):
