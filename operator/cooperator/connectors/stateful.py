@@ -87,9 +87,7 @@ def restore_state(stream: "DataFrame", output_mode: str, context: UnitContext, s
         with suppress(StreamingQueryException):
             query.awaitTermination()
     if reached(checkpoint) != (newest, newest):
-        raise RuntimeError(
-            f"batches after {newest} ran without the sink, or it did not run: reset the connector"
-        )
+        raise RuntimeError(f"another batch than {newest} ran without its sink: compare the sink with the source")
     log.info("%s: the state of batch %d is restored, which the sink has already", context.unit, newest)
 
 
