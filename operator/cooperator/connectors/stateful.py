@@ -87,7 +87,7 @@ def restore_state(stream: "DataFrame", output_mode: str, context: UnitContext, s
         with suppress(StreamingQueryException):
             query.awaitTermination()
     if reached(checkpoint) != (newest, newest):
-        raise RuntimeError(f"another batch than {newest} ran without its sink: compare the sink with the source")
+        raise RuntimeError(f"not only batch {newest} ran without its sink; compare sink and source")
     log.info("%s: the state of batch %d is restored, which the sink has already", context.unit, newest)
 
 
