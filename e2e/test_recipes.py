@@ -26,6 +26,7 @@ from tests.harness.recipes import FOLDER, Recipe
 from tests.harness.secured import add_scram_user, scram_broker
 from tests.harness.support import slow
 from tests.kubernetes.images import KAFKA
+from tests.kubernetes.nodes import Cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900), slow("env -u CI pytest e2e/test_recipes.py")]
 
@@ -78,17 +79,17 @@ class Orders:
 
 
 @pytest.fixture
-def secured(place: NodeNamespace, tmp_path: Path) -> Iterator[tuple[EmbeddedBroker, str, Path]]:
-    """A broker for TLS and SCRAM, the servers of that listener, and its authority."""
+def secured(prepared: Cluster, tmp_path: Path) -> Iterator[tuple[EmbeddedBroker, str, Path]]:
+    """A broker for TLS and SCRAM, the servers of that listener, and its authority. It outlives the pods."""
     folder = tmp_path / "secured"
     folder.mkdir()
-    broker, servers, authority = scram_broker(folder, place.cluster.host)
+    broker, servers, authority = scram_broker(folder, prepared.plane.host)
     broker.start()
     yield broker, servers, authority
     broker.kill()
 
 
-def test_secured_kafka(place: NodeNamespace, secured: tuple[EmbeddedBroker, str, Path]) -> None:
+def test_secured_kafka(secured: tuple[EmbeddedBroker, str, Path], place: NodeNamespace) -> None:
     broker, servers, authority = secured
     add_scram_user(broker.bootstrap_servers, "ada", PASSWORD)
     secret(place, "kafka-user", username="ada", password=PASSWORD)
@@ -190,8 +191,8 @@ def test_kafka_connect_workers_as_pods(place: NodeNamespace) -> None:
         {"kafka-bootstrap.kafka:9092": place.bootstrap_servers}
     )
     spec = worker["spec"]
-    del spec["resources"]
-    # The nodes' Kafka has no scripts.
+    # These say which Kafka image to take; the nodes' has no scripts.
+    del spec["resources"], spec["version"]
     spec["connect"] |= {"command": f"/checkpoints/{script.name}", "heapMb": 192}
     volumes = [{"name": "shared", "persistentVolumeClaim": {"claimName": "checkpoints"}}]
     mounts = [{"name": "shared", "mountPath": "/checkpoints"}]

@@ -90,13 +90,14 @@ def bucket_client(environment: Mapping[str, str]) -> S3Store:
 
 def program() -> Path:
     """The static program, built if it is missing, which takes minutes."""
-    return once(cache_folder("versitygw", VERSION), _build) / "versitygw"
+    return once(cache_folder("versitygw", f"{VERSION}-static"), _build) / "versitygw"
 
 
 def _build(folder: Path) -> None:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
     assert go is not None, "Go is needed to build VersityGW: python3 run.py tests --yes installs it"
-    environment = {**os.environ, "GOWORK": "off"}
+    # Without C, since pods that run it have no libc: Go would link to it where there is a compiler.
+    environment = {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
     with tempfile.TemporaryDirectory(prefix="cooperator-versitygw-") as work:
         for command in (
             [go, "mod", "init", "build"],
