@@ -1,7 +1,8 @@
 """Converts Kafka records to the rows of a sink: converters first, then the SELECT, then error tolerance.
 
-Spark does all of it as part of a batch's plan where it can. Where each record has its own types, or rows may
-be left out, each batch is collected and converted here, and the sink gets the result.
+Spark does all of it as part of a batch's plan where it can (``relation``). Where records have other types
+than those that are settled, or rows are left out, the batch is collected and converted here (``table``), and
+the sink gets the result.
 """
 
 import logging
@@ -23,8 +24,10 @@ from cooperator.connectors.failing_rows import Failed, frame_of, sift
 from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
 from cooperator.connectors.memory import FileMemory, UnitMemory
 from cooperator.connectors.options import option, refuse
-from cooperator.connectors.outcomes import Outcomes, TypeOutcome
+from cooperator.connectors.outcomes import Outcomes, TypeOutcome, is_known
 from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
+from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner
+from cooperator.connectors.registry import AvroReader
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_COORDINATES = ("topic", "partition", "offset", "timestamp")
+COORDINATES = ("topic", "partition", "offset", "timestamp")
 _LETTERS_OPTION = "errors.deadletterqueue.topic.name"
 
 
@@ -76,7 +79,7 @@ class Conversion:
     ``columns`` are those of the view ``input``, besides ``key`` and ``value``. ``memory`` is what converters
     remember; without it that is in the unit's checkpoint. ``accept`` raises ``OptionError`` for rows that the
     sink cannot take because of their columns. With ``one_table`` all rows go into one table, whose columns
-    have one type each.
+    have one type each. Units of a task may share ``avro``.
     """
 
     def __init__(
@@ -84,10 +87,11 @@ class Conversion:
         options: ConversionOptions,
         context: UnitContext,
         finish: "Callable[[DataFrame], DataFrame]",
-        columns: Sequence[str] = _COORDINATES,
+        columns: Sequence[str] = COORDINATES,
         memory: UnitMemory | None = None,
         accept: "Callable[[DataFrame], object]" = lambda rows: None,
         one_table: bool = False,
+        avro: AvroReader | None = None,
     ) -> None:
         self._options = options
         self._context = context
@@ -95,12 +99,26 @@ class Conversion:
         self._columns = columns
         self._accept = accept
         memory = memory or FileMemory(context.checkpoint / "types.arrow")
-        self._decoder = Decoder(options, memory) if options.by_record else None
+        self._decoder = Decoder(options, memory, avro) if options.by_record else None
+        self._is_planned = not options.select or treats_rows_alone(options.select)
         self._outcomes = Outcomes(self._outcome, one_table)
 
     def relation(self, records: "DataFrame") -> "DataFrame":
-        """Returns converted records, if no batch has to be converted singly."""
-        return self._converted(records)
+        """Returns converted records, whose types are given or decoded already (``decoding``)."""
+        return converted(records, self._options, self._columns, self._finish)
+
+    def decoding(self, planner: DecodingPlanner) -> Decoding | None:
+        """Returns how a plan decodes the next batch; None if it has to be converted row by row.
+
+        The plan gives the rows of ``table``, unless it fails for a row: where all records have the types that
+        earlier batches have settled.
+        """
+        if self._decoder is None:
+            return Decoding()
+        known = self._decoder.known
+        if not (self._is_planned and is_known(known) and self._outcomes.accepts(known)):
+            return None
+        return planner.decoding(self._decoder.settled())
 
     def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
         """Returns the rows of a batch's records, and the records left out.
@@ -127,9 +145,9 @@ class Conversion:
 
         def convert(frame: "DataFrame") -> "DataFrame":
             nonlocal types
-            converted = self._converted(frame)
-            types = tuple(converted.dtypes)
-            return with_numbers(converted) if is_numbered else converted
+            rows = self.relation(frame)
+            types = tuple(rows.dtypes)
+            return with_numbers(rows) if is_numbered else rows
 
         failed: list[Failed] = []
         if self._options.tolerance == "none":
@@ -149,7 +167,9 @@ class Conversion:
             return self._outcomes.of(types, decoder.no_rows(raw, types), session)
 
         self._outcomes.ask_again()
-        kinds, undecoded = decoder.tables(raw, lambda types: outcome(types).refusal is None)
+        kinds, undecoded = decoder.tables(
+            raw, lambda kinds: self._outcomes.usable(kinds, decoder.known, outcome)
+        )
         left_out = [_LeftOut(*one) for one in undecoded]
         if left_out and self._options.tolerance == "none":
             self._refuse(raw, left_out[0])
@@ -167,9 +187,9 @@ class Conversion:
                 continue
             if in_order:
                 rows = with_column_of_numbers(rows, numbers)
-            converted, failed = self._part(rows, session)
+            more, failed = self._part(rows, session)
             left_out += [_LeftOut(numbers[one.row], one.stage, one.error) for one in failed]
-            parts += converted
+            parts += more
         decoder.remember(remembered)
         return parts, left_out
 
@@ -178,15 +198,9 @@ class Conversion:
 
         Raises ``OptionError`` when the SELECT, or the sink, refuses them.
         """
-        converted = self._converted(session.createDataFrame(no_rows))
-        self._accept(converted)
-        return converted
-
-    def _converted(self, records: "DataFrame") -> "DataFrame":
-        decoded = decoded_columns(records, self._options, self._columns)
-        options = self._options
-        chosen = selected(decoded, options.select, options.select_option) if options.select else decoded
-        return self._finish(chosen)
+        rows = self.relation(session.createDataFrame(no_rows))
+        self._accept(rows)
+        return rows
 
     def _refuse(self, raw: "pa.Table", left_out: _LeftOut) -> None:
         [row] = raw.slice(left_out.row, 1).to_pylist()
@@ -197,6 +211,17 @@ class Conversion:
             f"{where}: option '{part}.converter' = '{converter}': cannot read the {part}: {left_out.error}; "
             "set the converter that wrote it, or set errors.tolerance to all"
         ) from left_out.error
+
+
+def converted(
+    records: "DataFrame",
+    options: ConversionOptions,
+    columns: Sequence[str],
+    finish: "Callable[[DataFrame], DataFrame]",
+) -> "DataFrame":
+    """Returns the rows of records whose types are given, or decoded already."""
+    decoded = decoded_columns(records, options, columns)
+    return finish(selected(decoded, options.select, options.select_option) if options.select else decoded)
 
 
 def ensure_letters(options: ConversionOptions) -> None:

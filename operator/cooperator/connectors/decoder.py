@@ -5,12 +5,13 @@ one query for each of its types. A null has no type of its own: it takes the typ
 that the unit remembers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.decoding import DecodingOptions, read_envelope
 from cooperator.connectors.memory import UnitMemory
-from cooperator.connectors.registry import AvroReader, Undecodable, registry_client
+from cooperator.connectors.registry import AvroReader, Undecodable, reader_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Decode = Callable[[bytes], "tuple[pa.DataType, Any]"]
 Types = tuple["pa.DataType", ...]
 """The types of the decoded columns, in order; null where they are not known."""
+Usable = Callable[[Sequence[Types]], Collection[Types]]
+"""Returns those of the types whose records become rows."""
 
 
 class Undecoded(NamedTuple):
@@ -26,6 +29,15 @@ class Undecoded(NamedTuple):
     row: int
     stage: str
     error: Undecodable
+
+
+class Settled(NamedTuple):
+    """A column and its type (null: not known); with avro the schemas of values of this type, by id."""
+
+    name: str
+    converter: str
+    kind: "pa.DataType"
+    schemas: Mapping[int, tuple[str, ...]]
 
 
 class Decoded(NamedTuple):
@@ -37,19 +49,20 @@ class Decoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes the batches of one unit. ``memory`` keeps types for nulls (``remember``)."""
+    """Decodes the batches of one unit. ``memory`` keeps types for nulls (``remember``).
 
-    def __init__(self, options: DecodingOptions, memory: UnitMemory) -> None:
+    Units of a task may share the reader of Avro.
+    """
+
+    def __init__(self, options: DecodingOptions, memory: UnitMemory, avro: AvroReader | None = None) -> None:
         import pyarrow as pa
 
         self._decode: dict[str, Decode] = {}
-        self._readers: list[AvroReader] = []
-        client = registry_client(options) if options.registry_url else None
+        self._avro = avro or reader_of(options)
         for name, converter in (("key", options.key_converter), ("value", options.value_converter)):
             if converter == "avro":
-                assert client is not None, "checked with the options"
-                self._decode[name] = reader = AvroReader(client)
-                self._readers.append(reader)
+                assert self._avro is not None, "checked with the options"
+                self._decode[name] = self._avro
             elif converter == "json-schema":
                 self._decode[name] = read_envelope
         self._memory = memory
@@ -64,6 +77,19 @@ class Decoder:
         """The types that ``remember`` has kept, in this incarnation of the unit or an earlier one."""
         return self._known
 
+    def settled(self) -> "list[Settled]":
+        """Returns the columns that are decoded, with the types that ``remember`` has kept.
+
+        Schemas are those that were read by any unit that shares the reader.
+        """
+        found = []
+        for (name, decode), kind in zip(self._decode.items(), self._known, strict=True):
+            if isinstance(decode, AvroReader):
+                found.append(Settled(name, "avro", kind, decode.schemas(kind)))
+            else:
+                found.append(Settled(name, "json-schema", kind, {}))
+        return found
+
     def remember(self, types: Types) -> None:
         """Keeps types for batches of nulls."""
         import pyarrow as pa
@@ -73,15 +99,14 @@ class Decoder:
             schema = pa.schema(list(zip(self._decode, types, strict=True)))
             self._memory.write(schema.serialize().to_pybytes())
 
-    def tables(
-        self, rows: "pa.Table", usable: Callable[[Types], bool] = lambda types: True
-    ) -> tuple[list[Decoded], list[Undecoded]]:
+    def tables(self, rows: "pa.Table", usable: Usable = frozenset) -> tuple[list[Decoded], list[Undecoded]]:
         """Returns the decoded rows, a table for each combination of types, and the undecodable rows.
 
-        Nulls take types that are ``usable`` if the batch has some.
+        Nulls take types that are ``usable`` if the batch has some. It is asked for all of them, the most
+        frequent first.
         """
-        for reader in self._readers:
-            reader.ask_again()
+        if self._avro is not None:
+            self._avro.ask_again()
         read, bad = self._read(rows)
         found = []
         for types, group in _grouped(read, self._known, usable).items():
@@ -176,7 +201,7 @@ def _stage(name: str) -> str:
     return f"{name.upper()}_CONVERTER"
 
 
-def _grouped(read: Sequence[_Row], known: Types, usable: Callable[[Types], bool]) -> Mapping[Types, _Group]:
+def _grouped(read: Sequence[_Row], known: Types, usable: Usable) -> Mapping[Types, _Group]:
     """Returns the rows by their types, where nulls have taken types.
 
     A null takes the type of the row before it, else of the next one, among rows whose types are usable; if
@@ -187,14 +212,18 @@ def _grouped(read: Sequence[_Row], known: Types, usable: Callable[[Types], bool]
     groups: dict[Types, _Group] = {}
     if any(pa.types.is_null(one) for row in read for one in row.types):
         anything = _first(row.types for row in read)
-        checked: dict[Types, bool] = {}
-        for row in read:
-            if row.types not in checked:
-                checked[row.types] = usable(filled(row.types, filled(anything, known)))
-        neighbours = filled(filled(_first(row.types for row in read if checked[row.types]), known), anything)
+        counts = Counter(row.types for row in read).most_common()
+        # What nulls will take is a guess here, which must not decide about the others.
+        counts.sort(key=lambda one: any(pa.types.is_null(each) for each in one[0]))
+        guessed = {types: filled(types, filled(anything, known)) for types, _ in counts}
+        found = usable(list(dict.fromkeys(guessed.values())))
+        checked = {types for types, guess in guessed.items() if guess in found}
+        neighbours = filled(
+            filled(_first(row.types for row in read if row.types in checked), known), anything
+        )
         for row in read:
             types = filled(row.types, neighbours)
-            if checked[row.types]:
+            if row.types in checked:
                 neighbours = types
             groups.setdefault(types, _Group()).add(row)
     else:

@@ -8,7 +8,7 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
@@ -149,6 +149,8 @@ _PRIMITIVES = {
     "bytes": ("binary", str),
 }
 _DIGITS = 38
+EXACT = Context(prec=100)
+"""For decimals that columns can have; Python's own context rounds to 28 digits."""
 
 
 def _type(schema: Mapping[str, Any]) -> "pa.DataType":
@@ -194,7 +196,7 @@ def _value(payload: Any, schema: Mapping[str, Any], where: str) -> Any:
         ]
     if logical == "Decimal" and isinstance(payload, str):
         unscaled = int.from_bytes(b64decode(payload, validate=True), "big", signed=True)
-        return Decimal(unscaled).scaleb(-int(schema["parameters"]["scale"]))
+        return Decimal(unscaled).scaleb(-int(schema["parameters"]["scale"]), EXACT)
     expected = _PRIMITIVES[kind][1]
     if not isinstance(payload, expected) or (isinstance(payload, bool) and kind != "boolean"):  # type: ignore[arg-type]
         raise Undecodable(f"{where} is {json.dumps(payload)[:100]}, not of type {kind}")

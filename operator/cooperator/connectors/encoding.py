@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
+from cooperator.connectors.decoding import EXACT
 from cooperator.connectors.exactly_once import Row
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.registry import AvroWriter, RegistryOptions, registry_client
@@ -141,7 +142,7 @@ def connect_payload(value: Any, kind: "pa.DataType") -> Any:
     if pa.types.is_list(kind):
         return [connect_payload(part, kind.value_type) for part in value]
     if isinstance(value, Decimal):
-        unscaled = int(value.scaleb(kind.scale))
+        unscaled = int(value.scaleb(kind.scale, EXACT))
         size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
         return base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
     if isinstance(value, datetime):

@@ -2,16 +2,17 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.access import of_java
 from cooperator.connectors.base import UnitContext
-from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.conversion import COORDINATES, Conversion, converted
 from cooperator.connectors.decoding import fields_of_value
 from cooperator.connectors.files_position_offsets import directory
 from cooperator.connectors.files_target import KafkaToFilesOptions
-from cooperator.connectors.intents.batches import FileBatches, Stager
+from cooperator.connectors.intents.batches import FileBatches
 from cooperator.connectors.intents.collected_stager import CollectedStager
 from cooperator.connectors.intents.directory import Directory
 from cooperator.connectors.intents.moves import newest_claim
@@ -23,14 +24,19 @@ from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
 from cooperator.connectors.memory import UnitMemory
+from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.letters import UnitLetters
+from cooperator.connectors.microbatch.planned_first import PlannedFirst
+from cooperator.connectors.microbatch.plans import Plans
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.parts import as_one_table
 from cooperator.connectors.places import hadoop_settings
+from cooperator.connectors.planned_decoding import Decoding
+from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import check_partition_by
 from cooperator.connectors.tasks import TaskContext
 from cooperator.connectors.topics import client_config
@@ -69,9 +75,8 @@ def open_files_task(options: KafkaToFilesOptions, context: TaskContext) -> LoopT
 
 
 def _limits(options: KafkaToFilesOptions, units: int) -> Limits:
-    """A batch that is converted on the driver has to fit into memory, so the option limits all of it."""
     per_task = max(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
-    return Limits(options.max_offsets, options.max_offsets if options.is_collected else per_task)
+    return Limits(options.max_offsets, per_task)
 
 
 def _parts(
@@ -93,36 +98,47 @@ def _parts(
         {"header": "true"} if options.format == "csv" else {},
         options.flush_size,
     )
+    avro = reader_of(options)
     by_unit = {
-        partition: _Unit(unit, options, context, place, owned, stopped) for partition, unit in units.items()
+        partition: _Unit(unit, options, context, place, owned, stopped, avro)
+        for partition, unit in units.items()
     }
     some = next(iter(by_unit.values()))
     if not options.by_record:
         # Rows that files cannot have are reported now.
         some.accept(some.conversion.relation(read(spark, source, slots=LEAST_SLOTS)))
-    stager: Stager
-    if options.is_collected:
+    full = min(options.flush_size, options.max_offsets)
+    rotator = Rotator(Rotation(full, options.rotate_interval_ms, options.max_file_bytes))
 
-        def convert(range_: OffsetRange, raw: "pa.Table") -> "pa.Table | None":
-            return by_unit[range_.partition].rows(range_, raw, spark)
+    def in_plan(decoding: Decoding) -> FileBatches:
+        def rows(records: "DataFrame") -> "DataFrame":
+            return converted(decoding.applied(records), options, COORDINATES, _finish(options))
 
-        stager = CollectedStager(spark, source, convert, file_format)
-    else:
         try:
-            stager = SparkStager(spark, source, some.conversion.relation, file_format)
+            stager = SparkStager(spark, source, rows, file_format)
         except RowsMoved as error:
             remedy = "use a SELECT that treats each record by itself, or the class spark"
             raise OptionError([Problem(options.select_option, options.select, str(error), remedy)]) from error
+        return FileBatches(owned, stager, rotator.wrote)
+
+    def convert(range_: OffsetRange, raw: "pa.Table") -> "pa.Table | None":
+        return by_unit[range_.partition].rows(range_, raw, spark)
 
     def close() -> None:
         for unit in by_unit.values():
             unit.letters.close()
 
-    full = min(options.flush_size, options.max_offsets)
-    rotator = Rotator(Rotation(full, options.rotate_interval_ms, options.max_file_bytes))
+    batches: Batches
+    if options.is_collected:
+        stager = CollectedStager(spark, source, convert, file_format)
+        plans = Plans(spark, lambda partition: by_unit[partition].conversion, in_plan)
+        by_row = FileBatches(owned, stager, rotator.wrote, close)
+        batches = PlannedFirst(plans.of, by_row, options.max_offsets)
+    else:
+        batches = in_plan(Decoding())
     return LoopParts(
         ownership=owned,
-        batches=FileBatches(owned, stager, rotator.wrote, close),
+        batches=batches,
         layout=place.layout,
         store="its directory",
         slots=slots_for(len(units)),
@@ -162,20 +178,21 @@ class _Unit:
         place: Directory,
         owned: FileUnits,
         stopped: threading.Event,
+        avro: AvroReader | None,
     ) -> None:
         self._options = options
         self._context = context.of_unit(unit)
         self._place = place
         self._owned = owned
+        self._avro = avro
         self._conversion: Conversion | None = None
         self.letters = UnitLetters(options, self._context, stopped, lambda: owned.attempt)
 
     @property
     def conversion(self) -> Conversion:
         if self._conversion is None:
-            self._conversion = conversion(
-                self._options, self._context, self._place.memory(self._context.unit)
-            )
+            memory = self._place.memory(self._context.unit)
+            self._conversion = conversion(self._options, self._context, memory, self._avro)
         return self._conversion
 
     def accept(self, rows: "DataFrame") -> None:
@@ -190,16 +207,28 @@ class _Unit:
 
 
 def conversion(
-    options: KafkaToFilesOptions, context: UnitContext, memory: UnitMemory | None = None
+    options: KafkaToFilesOptions,
+    context: UnitContext,
+    memory: UnitMemory | None = None,
+    avro: AvroReader | None = None,
 ) -> Conversion:
     """Returns the conversion of one unit's records to the rows of files."""
+    return Conversion(
+        options,
+        context,
+        _finish(options),
+        memory=memory,
+        accept=lambda rows: accept(rows, options),
+        one_table=True,
+        avro=avro,
+    )
 
+
+def _finish(options: KafkaToFilesOptions) -> "Callable[[DataFrame], DataFrame]":
     def finish(rows: "DataFrame") -> "DataFrame":
         return rows if options.select or not options.can_fail else fields_of_value(rows)
 
-    return Conversion(
-        options, context, finish, memory=memory, accept=lambda rows: accept(rows, options), one_table=True
-    )
+    return finish
 
 
 def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, model_validator
 
 from cooperator.connectors.access import of_java
 from cooperator.connectors.base import Delivered
-from cooperator.connectors.conversion import Conversion, ConversionOptions, ensure_letters
+from cooperator.connectors.conversion import Conversion, ConversionOptions, converted, ensure_letters
 from cooperator.connectors.dead_letters import LETTER_BYTES, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
 from cooperator.connectors.exactly_once import OutputRecord
@@ -27,16 +27,21 @@ from cooperator.connectors.kafka_source import (
     source_partitions,
 )
 from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.collected import CollectedBatches
 from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
 from cooperator.connectors.microbatch.members import positions_of
+from cooperator.connectors.microbatch.planned_first import PlannedFirst
+from cooperator.connectors.microbatch.plans import Plans
 from cooperator.connectors.microbatch.ranges import Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.parts import in_order
+from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends
 from cooperator.connectors.records import as_records
 from cooperator.connectors.references import own_topics
+from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import client_config, ensure_topic, grow_topic, reaching
@@ -178,16 +183,14 @@ def _refuse_own_topics(options: KafkaToKafkaOptions, context: TaskContext) -> No
 
 
 def _limits(options: KafkaToKafkaOptions, units: int) -> Limits:
-    """A batch that is collected has to fit into memory, so the option limits all of it."""
-    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
-    return Limits(options.max_offsets, options.max_offsets if _is_collected(options) else per_task)
+    return Limits(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
 
 
 def _is_collected(options: KafkaToKafkaOptions) -> bool:
     return options.by_record or options.tolerance == "all"
 
 
-def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> SparkBatches:
+def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> Batches:
     source = BatchSource(
         consumer_settings(options),
         pool=str(context.task),
@@ -195,23 +198,38 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
         fail_on_data_loss=options.fail_on_data_loss,
     )
     topics = sorted({Partition.of_unit(unit).topic for unit in context.units})
-    if _is_collected(options):
-        units = {Partition.of_unit(unit): _Unit(unit, options, context, opening) for unit in context.units}
-
-        def convert(partition: Partition, raw: "pa.Table") -> list[OutputRecord]:
-            return units[partition].records(raw, opening.spark)
-
-        def possible(records: "DataFrame") -> "DataFrame":
-            if not options.by_record:
-                records = next(iter(units.values())).conversion.relation(records)
-            return records.select("value")
-
-        return CollectedBatches(opening.spark, source, possible, opening.target, convert)
     # A SELECT may drop the column topic, so that its rows do not tell where they go.
     is_apart = bool(options.select) and _SOURCE in options.topic and len(topics) > 1
-    conversion = Conversion(options, context.of_unit(context.units[0]), _finish(options, topics), COLUMNS)
-    topic_of = options.target if is_apart else None
-    return SparkBatches(opening.spark, source, conversion.relation, opening.target, topic_of)
+
+    def in_plan(decoding: Decoding) -> SparkBatches:
+        def rows(records: "DataFrame") -> "DataFrame":
+            return converted(decoding.applied(records), options, COLUMNS, _finish(options, topics))
+
+        topic_of = options.target if is_apart else None
+        return SparkBatches(opening.spark, source, rows, opening.target, topic_of)
+
+    if not _is_collected(options):
+        return in_plan(Decoding())
+
+    def prepared(decoding: Decoding) -> SparkBatches:
+        batches = in_plan(decoding)
+        batches.prepare()
+        return batches
+
+    avro = reader_of(options)
+    units = {Partition.of_unit(unit): _Unit(unit, options, context, opening, avro) for unit in context.units}
+
+    def convert(partition: Partition, raw: "pa.Table") -> list[OutputRecord]:
+        return units[partition].records(raw, opening.spark)
+
+    def possible(records: "DataFrame") -> "DataFrame":
+        if not options.by_record:
+            records = next(iter(units.values())).conversion.relation(records)
+        return records.select("value")
+
+    by_row = CollectedBatches(opening.spark, source, possible, opening.target, convert)
+    plans = Plans(opening.spark, lambda partition: units[partition].conversion, prepared)
+    return PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=is_apart)
 
 
 def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[DataFrame], DataFrame]":
@@ -240,19 +258,27 @@ class _Unit:
     """Converts the records of one unit on the driver."""
 
     def __init__(
-        self, unit: str, options: KafkaToKafkaOptions, context: TaskContext, opening: Opening
+        self,
+        unit: str,
+        options: KafkaToKafkaOptions,
+        context: TaskContext,
+        opening: Opening,
+        avro: AvroReader | None,
     ) -> None:
         self._options = options
         self._context = context.of_unit(unit)
         self._target = options.target(Partition.of_unit(unit).topic)
         memory = notes.NoteMemory(opening.positions, context.task.connector, unit, opening.patience)
         self._memory = memory
+        self._avro = avro
         self._conversion: Conversion | None = None
 
     @property
     def conversion(self) -> Conversion:
         if self._conversion is None:
-            self._conversion = Conversion(self._options, self._context, as_records, COLUMNS, self._memory)
+            self._conversion = Conversion(
+                self._options, self._context, as_records, COLUMNS, self._memory, avro=self._avro
+            )
         return self._conversion
 
     def records(self, raw: "pa.Table", session: "SparkSession") -> list[OutputRecord]:

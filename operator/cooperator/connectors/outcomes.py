@@ -57,6 +57,17 @@ class Outcomes:
             self._found[types] = self._analysed(no_rows, session)
         return self._found[types]
 
+    def accepts(self, types: Types) -> bool:
+        """Whether records of these types were accepted before, as far as that is remembered."""
+        return types in self._found and self._found[types].refusal is None
+
+    def usable(
+        self, kinds: Sequence[Types], known: Types, outcome: Callable[[Types], TypeOutcome]
+    ) -> set[Types]:
+        """Returns those ``kinds`` of a batch that ``settle`` does not refuse."""
+        _, refusals = self._decided(kinds, known, outcome)
+        return set(kinds) - refusals.keys()
+
     def settle(
         self, kinds: Sequence[Types], known: Types, outcome: Callable[[Types], TypeOutcome]
     ) -> tuple[Types, Mapping[Types, Exception]]:
@@ -65,10 +76,7 @@ class Outcomes:
         The first of them determine the columns of a table, unless those are known already.
         ``known`` are the types remembered so far. Raises a refusal if nothing was ever accepted.
         """
-        refusals = {types: error for types in kinds if (error := outcome(types).refusal) is not None}
-        accepted = [types for types in kinds if types not in refusals and is_known(types)]
-        if is_known(known) and outcome(known).refusal is None:
-            accepted.insert(0, known)
+        accepted, refusals = self._decided(kinds, known, outcome)
         if not accepted:
             for types, refusal in refusals.items():
                 if is_known(types):
@@ -79,9 +87,19 @@ class Outcomes:
             wider = filled(remembered, types)
             if wider != remembered and outcome(wider).refusal is None:
                 remembered = wider
-        if self._one_table:
-            refusals |= _misfits(accepted, kinds, outcome)
         return remembered, refusals
+
+    def _decided(
+        self, kinds: Sequence[Types], known: Types, outcome: Callable[[Types], TypeOutcome]
+    ) -> tuple[list[Types], dict[Types, Exception]]:
+        """Returns the types whose columns count, the first of them first, and the refusals."""
+        refusals = {types: error for types in kinds if (error := outcome(types).refusal) is not None}
+        accepted = [types for types in kinds if types not in refusals and is_known(types)]
+        if is_known(known) and outcome(known).refusal is None:
+            accepted.insert(0, known)
+        if self._one_table and accepted:
+            refusals |= _misfits(accepted, kinds, outcome)
+        return accepted, refusals
 
     def _analysed(self, no_rows: "pa.Table", session: "SparkSession") -> TypeOutcome:
         import pyarrow as pa

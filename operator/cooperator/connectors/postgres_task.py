@@ -11,7 +11,10 @@ from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.decoding import fields_of_value
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
+from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.letters import UnitLetters
+from cooperator.connectors.microbatch.planned_first import PlannedFirst
+from cooperator.connectors.microbatch.plans import Plans
 from cooperator.connectors.microbatch.postgres_batches import Chunks, PostgresBatches
 from cooperator.connectors.microbatch.postgres_positions import PostgresPositions
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitNote
@@ -19,6 +22,7 @@ from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partiti
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.parts import Part, in_order
+from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
 from cooperator.connectors.postgres_lines import can_be_lines, lines
@@ -31,6 +35,7 @@ from cooperator.connectors.postgres_target import (
     table_name,
     target_of,
 )
+from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.tasks import TaskContext
 from cooperator.connectors.topics import client_config
 
@@ -77,10 +82,7 @@ def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) ->
 
 
 def _limits(options: KafkaToPostgresOptions, units: int) -> Limits:
-    """A batch is held in memory, so the option limits all of one that is converted row by row."""
-    is_converted = options.by_record or options.tolerance == "all"
-    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
-    return Limits(options.max_offsets, options.max_offsets if is_converted else per_task)
+    return Limits(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
 
 
 def _parts(
@@ -104,8 +106,9 @@ def _parts(
         headers=options.by_record or options.tolerance == "all",
         fail_on_data_loss=options.fail_on_data_loss,
     )
+    avro = reader_of(options)
     by_record = {
-        partition: _Unit(unit, options, context, database, positions, owned, target, stopped)
+        partition: _Unit(unit, options, context, database, positions, owned, target, stopped, avro)
         for partition, unit in units.items()
     }
     no_records = read(spark, source, slots=LEAST_SLOTS)
@@ -119,25 +122,30 @@ def _parts(
     def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
         return by_record[partition].chunks(raw, spark, range_)
 
-    def to_lines(records: "DataFrame", topic: str) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
-        some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
-        return _as_lines(some.conversion.relation(records), topic, target)
+    by_topic = SOURCE in options.table and len(topics) > 1
+
+    def in_plan(decoding: Decoding) -> PostgresBatches:
+        def to_lines(records: "DataFrame", topic: str) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
+            some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
+            return _as_lines(some.conversion.relation(decoding.applied(records)), topic, target)
+
+        return PostgresBatches(
+            spark, source, database, positions, owned, to_lines=to_lines, by_topic=by_topic
+        )
 
     def close() -> None:
         for unit in by_record.values():
             unit.letters.close()
 
-    batches = PostgresBatches(
-        spark,
-        source,
-        database,
-        positions,
-        owned,
-        to_lines=None if converts else to_lines,
-        convert=convert if converts else None,
-        by_topic=SOURCE in options.table and len(topics) > 1,
-        closing=close,
-    )
+    batches: Batches
+    if converts:
+        plans = Plans(spark, lambda partition: by_record[partition].conversion, in_plan)
+        by_row = PostgresBatches(
+            spark, source, database, positions, owned, convert=convert, by_topic=by_topic, closing=close
+        )
+        batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
+    else:
+        batches = in_plan(Decoding())
     return LoopParts(
         ownership=owned,
         batches=batches,
@@ -182,6 +190,7 @@ class _Unit:
         owned: PostgresUnits,
         target: TargetOf,
         stopped: threading.Event,
+        avro: AvroReader | None,
     ) -> None:
         self._unit = unit
         self._topic = Partition.of_unit(unit).topic
@@ -191,6 +200,7 @@ class _Unit:
         self._positions = positions
         self._owned = owned
         self._target = target
+        self._avro = avro
         self._conversion: Conversion | None = None
         self._table: Table | None = None
         self.letters = UnitLetters(options, self._context, stopped, lambda: owned.claimed)
@@ -204,6 +214,7 @@ class _Unit:
                 self._finish,
                 memory=UnitNote(self._database, self._positions, self._unit),
                 accept=lambda rows: self._target(tuple(rows.dtypes), self._topic),
+                avro=self._avro,
             )
         return self._conversion
 

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -94,13 +94,21 @@ def registry_client(options: RegistryOptions) -> "SchemaRegistryClient":
     return SchemaRegistryClient(config)
 
 
+class _Loaded(NamedTuple):
+    """A schema, parsed and as texts (those that it refers to first), and the type of its values."""
+
+    schema: Any
+    kind: "pa.DataType"
+    texts: tuple[str, ...]
+
+
 class AvroReader:
     """Reads values of any schema in the registry. It is thread-safe."""
 
     def __init__(self, client: "SchemaRegistryClient") -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._known: dict[int, tuple[Any, pa.DataType]] = {}
+        self._known: dict[int, _Loaded] = {}
         self._unusable: dict[int, str] = {}
 
     def ask_again(self) -> None:
@@ -123,7 +131,7 @@ class AvroReader:
         if len(data) < 5 or data[0] != 0:
             raise Undecodable("it does not begin with a zero byte and a schema id")
         schema_id = int.from_bytes(data[1:5], "big")
-        schema, kind = self._schema(schema_id)
+        schema, kind, _ = self._schema(schema_id)
         try:
             value = schemaless_reader(BytesIO(data[5:]), schema, None)
         except Exception as error:  # whatever the error is, these bytes cause it
@@ -131,7 +139,12 @@ class AvroReader:
             raise Undecodable(f"it does not fit schema {schema_id}: {problem}") from None
         return kind, _python(value)
 
-    def _schema(self, schema_id: int) -> "tuple[Any, pa.DataType]":
+    def schemas(self, kind: "pa.DataType") -> Mapping[int, tuple[str, ...]]:
+        """Returns the schemas met so far whose values are of this type: their texts, by id."""
+        with self._lock:
+            return {number: one.texts for number, one in self._known.items() if one.kind == kind}
+
+    def _schema(self, schema_id: int) -> _Loaded:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         with self._lock:
@@ -151,7 +164,12 @@ class AvroReader:
             return self._known[schema_id]
 
 
-def _loaded(client: "SchemaRegistryClient", schema_id: int) -> "tuple[Any, pa.DataType]":
+def reader_of(options: RegistryOptions) -> AvroReader | None:
+    """Returns a reader for the options' registry; None: there is none."""
+    return AvroReader(registry_client(options)) if options.registry_url else None
+
+
+def _loaded(client: "SchemaRegistryClient", schema_id: int) -> _Loaded:
     """Returns a parsed schema and the type of its values.
 
     Raises ``Undecodable`` for a schema that is unusable, and errors of the registry.
@@ -175,7 +193,7 @@ def _loaded(client: "SchemaRegistryClient", schema_id: int) -> "tuple[Any, pa.Da
         parsed: Any = None
         for text in texts:
             parsed = parse_schema(json.loads(text), named_schemas=named)
-        return parsed, arrow_type(parsed, named)
+        return _Loaded(parsed, arrow_type(parsed, named), tuple(texts))
     except Undecodable:
         raise
     except Exception as error:  # whatever the error is, the schema causes it

@@ -83,7 +83,8 @@ class FileBatches:
                 rows += written.rows
                 counts |= written.counts
         except StageFailed as error:
-            return Outcome(0, [SlotFailure(0, error.kind, str(error))])
+            failed = range(len(slots)) if error.kind is FailureKind.ROWS else [0]
+            return Outcome(0, [SlotFailure(slot, error.kind, str(error)) for slot in failed])
         except OSError as error:
             return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, f"staging files: {error}")])
         failures = self._units.commit(

@@ -1,6 +1,6 @@
 """Requests of the loop of a task, and their answers: ownership, and batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -32,6 +32,8 @@ class FailureKind(Enum):
     """A broker was away, or answered that it may work later."""
     DATA_LOSS = "data_loss"
     """Offsets that were planned do not exist any more."""
+    ROWS = "rows"
+    """The values of a row are the reason. The slot's producer is as good as before."""
     FAILED = "failed"
     """Another attempt would fail in the same way, as far as one can tell."""
 
@@ -49,12 +51,14 @@ class SlotFailure:
 class Outcome:
     """``rows`` that were committed, and the slots that committed nothing, as far as is known.
 
-    ``counts`` are the records that were read of partitions.
+    ``counts`` are the records that were read of partitions. Partitions that are ``postponed`` stay where they
+    were: a smaller batch is to follow (``PlannedFirst.narrowed``).
     """
 
     rows: int
     failures: Sequence[SlotFailure] = ()
     counts: Mapping[Partition, int] = field(default_factory=dict)
+    postponed: Collection[Partition] = ()
 
 
 class BatchFailed(Exception):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch import members, notes
-from cooperator.connectors.microbatch.batches import Owned
+from cooperator.connectors.microbatch.batches import Batches, Owned
 from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, UnitKey
 from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
-from cooperator.connectors.microbatch.spark_batches import BatchTarget, SparkBatches, session_of_task
+from cooperator.connectors.microbatch.spark_batches import BatchTarget, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.connectors.tasks import TaskContext
@@ -38,7 +38,7 @@ class Opening:
     target: BatchTarget
 
 
-BatchesOf = Callable[[Opening], SparkBatches]
+BatchesOf = Callable[[Opening], Batches]
 
 
 def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: BatchesOf) -> LoopTask:

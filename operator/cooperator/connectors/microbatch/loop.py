@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
-_LASTING = (FailureKind.DATA_LOSS, FailureKind.FAILED)
+_LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.FAILED)
 _HALVINGS = 20
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
@@ -78,7 +78,8 @@ class TaskLoop:
 
     ``first_offsets`` are those of units without a position, ``earliest`` of topics that were created again.
     ``say`` shows what is being waited for; an empty text ends it. ``started`` is called once the units are
-    owned. ``stop`` sets ``stopped``, on which ``ownership`` ends its waits with ``Cancelled``.
+    owned. ``narrowed`` returns the limits of the next batch. ``stop`` sets ``stopped``, on which
+    ``ownership`` ends its waits with ``Cancelled``.
     """
 
     units: Sequence[Partition]
@@ -92,6 +93,7 @@ class TaskLoop:
     earliest: FirstOffsets | None = None
     fail_on_data_loss: bool = True
     started: Callable[[Owned], None] = lambda owned: None
+    narrowed: Callable[[Limits], Limits] = lambda limits: limits
     counts: LoopCounts = field(default_factory=LoopCounts)
     stopped: threading.Event = field(default_factory=threading.Event)
     _homes: dict[Partition, int] = field(default_factory=dict)
@@ -161,7 +163,7 @@ class TaskLoop:
             if moved and not self._batch(owned, moved, positions, {**ids, **_of(moved, now)}):
                 return
             ids |= {unit: now[unit.topic] for unit in positions if unit.topic in now}
-            limits = halved(self.limits, self._halvings)
+            limits = halved(self.narrowed(self.limits), self._halvings)
             ranges = plan_ranges(positions, ends, limits, self.counts.batches)
             if ranges and not self._batch(owned, ranges, positions, ids):
                 return
@@ -216,7 +218,7 @@ class TaskLoop:
             return False
         if len(slots) > 1:
             self._homes = {each.partition: slot for slot, some in enumerate(slots) for each in some}
-        for each in chosen:
+        for each in [each for each in chosen if each.partition not in outcome.postponed]:
             positions[each.partition] = each.end
             self._count(each, outcome)
         self.counts.batches += 1

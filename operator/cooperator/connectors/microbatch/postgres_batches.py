@@ -86,7 +86,8 @@ class PostgresBatches:
         try:
             chunks = [chunk for chunk in self._rows(slots, counts) if chunk.size]
         except _Unread as error:
-            return Outcome(0, [error.failure])
+            failed = range(len(slots)) if error.kind is FailureKind.ROWS else [0]
+            return Outcome(0, [SlotFailure(slot, error.kind, str(error)) for slot in failed])
         try:
             rows = self._database.once(lambda connection: self._write(connection, session, chunks, moves))
         except _WrittenBefore as before:
@@ -159,9 +160,9 @@ class PostgresBatches:
             return query.toArrow()
         except (PySparkException, Py4JJavaError) as error:
             kind, told = read_failure(self._java, error)
-            if kind is FailureKind.FAILED:
+            if kind is FailureKind.FAILED or (kind is FailureKind.ROWS and self._to_lines is None):
                 raise
-            raise _Unread(SlotFailure(0, kind, told)) from error
+            raise _Unread(kind, told) from error
 
 
 class _WrittenBefore(Exception):
@@ -175,6 +176,6 @@ class _WrittenBefore(Exception):
 class _Unread(Exception):
     """A batch could not be read."""
 
-    def __init__(self, failure: SlotFailure) -> None:
-        super().__init__(failure.error)
-        self.failure = failure
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind

@@ -137,6 +137,9 @@ def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Offs
     )
 
 
+_entered = threading.local()
+
+
 class JobGroup:
     """The Spark jobs of one task's batches, which ``cancel`` ends from any thread."""
 
@@ -144,13 +147,12 @@ class JobGroup:
         self.name = f"{name} {uuid.uuid4().hex}"
         self._spark = spark
         self._description = description
-        self._thread: int | None = None
 
     def enter(self) -> None:
         """Gives the thread's jobs this group, once: each Python thread has a JVM thread of its own."""
-        if self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
+        if getattr(_entered, "name", "") != self.name:
             self._spark.sparkContext.setJobGroup(self.name, self._description, interruptOnCancel=True)
+            _entered.name = self.name
 
     def cancel(self) -> None:
         try:
@@ -228,6 +230,11 @@ class SparkBatches:
                 self._plan.close()
         except Exception as error:
             log.info("closing the producers of the %s: %s", self._group.name, error)
+
+    def prepare(self) -> None:
+        """Plans the query now. Raises what Spark refuses it with."""
+        self._group.enter()
+        self._planned()
 
     def rows(self) -> "DataFrame":
         """Returns the rows of a batch, unplanned."""

@@ -15,6 +15,7 @@ from cooperator.connectors.microbatch.batches import Batches, Owned, UnitOwnersh
 from cooperator.connectors.microbatch.ends import Subscription
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
+from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition, end_of
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS
 from cooperator.connectors.offsets.unit_log import reached
@@ -119,6 +120,7 @@ def open_loop(
         earliest=lambda again: asked(source.earliest, again),
         fail_on_data_loss=source.fail_on_data_loss,
         started=check,
+        narrowed=parts.batches.narrowed if isinstance(parts.batches, PlannedFirst) else lambda limits: limits,
         stopped=stopped,
     )
     untyped: Any = member

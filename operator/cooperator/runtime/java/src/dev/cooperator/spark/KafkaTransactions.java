@@ -150,7 +150,7 @@ public final class KafkaTransactions {
    *     from, to, key, value, positionsPartition]}; optionally {@code topics}, for each slot the topic of rows
    *     without one, and {@code given} (false)
    * @return JSON: {@code slots}, for each slot {@code {"rows": count, "counts": [records of a unit, …]}} or
-   *     {@code {"kind": …, "error": …}} with the kinds fenced, retriable, data_loss and failed
+   *     {@code {"kind": …, "error": …}} with the kinds of {@link SlotResult#failed}
    */
   public String run(String batch) throws IOException {
     JsonNode node = JSON.readTree(batch);
@@ -234,13 +234,18 @@ public final class KafkaTransactions {
         writer.commit();
         return SlotResult.done(count, work.counts());
       } catch (Throwable error) {
+        SlotResult failed = SlotResult.failed(error);
+        boolean isOver = error instanceof VirtualMachineError || context.isInterrupted();
+        if (writer != null && failed.blamesRows() && !isOver) {
+          return writer.undo(failed);
+        }
         if (writer != null) {
           writer.abort();
         }
-        if (error instanceof VirtualMachineError || context.isInterrupted()) {
+        if (isOver) {
           throw rethrown(error);
         }
-        return SlotResult.failed(error);
+        return failed;
       } finally {
         SlotWork.leave(context);
       }

@@ -12,9 +12,12 @@ import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TransactionAbortedException;
 import org.apache.kafka.common.errors.UnknownProducerIdException;
+import org.apache.spark.SparkThrowable;
 
 /** The work that was done, or the failure: an answer to Python, which decides what follows. */
 record SlotResult(long rows, long[] counts, String kind, String error) implements Serializable {
+  private static final String ROWS = "rows";
+
   /** The broker knows the producer or its transaction no longer; another initialisation helps. */
   private static final List<Class<? extends KafkaException>> LOST =
       List.of(
@@ -29,13 +32,21 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
     return new SlotResult(rows, counts, "", "");
   }
 
-  /** The kinds are {@code fenced}, {@code retriable}, {@code data_loss} and {@code failed}. */
+  /**
+   * The kinds are {@code fenced}, {@code retriable}, {@code data_loss}, {@code rows} (the values of a row are
+   * the reason) and {@code failed}.
+   */
   static SlotResult failed(Throwable error) {
     StringBuilder text = new StringBuilder();
     for (Throwable each = error; each != null; each = each.getCause()) {
       text.append(text.length() == 0 ? "" : ": caused by ").append(each);
     }
     return new SlotResult(0, new long[0], kind(error), text.toString());
+  }
+
+  /** Whether the values of a row are the reason, so that the slot's producer is as good as before. */
+  boolean blamesRows() {
+    return kind.equals(ROWS);
   }
 
   ObjectNode json() {
@@ -64,6 +75,17 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
         return "retriable";
       }
     }
-    return "failed";
+    return blamesRow(error) ? ROWS : "failed";
+  }
+
+  /** Whether the innermost error that has an SQLSTATE is one of a row, as {@code blames_a_row} of Python says. */
+  private static boolean blamesRow(Throwable error) {
+    String state = "";
+    for (Throwable each = error; each != null; each = each.getCause()) {
+      if (each instanceof SparkThrowable stated && stated.getSqlState() != null) {
+        state = stated.getSqlState();
+      }
+    }
+    return state.startsWith("22") || state.startsWith("39") || state.equals("P0001");
   }
 }

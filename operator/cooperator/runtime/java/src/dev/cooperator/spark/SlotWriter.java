@@ -102,6 +102,20 @@ final class SlotWriter {
     }
   }
 
+  /**
+   * Drops what is not committed, and keeps the slot's producer: the batch may be converted in another way.
+   * Returns {@code failed}, or the failure to do so.
+   */
+  SlotResult undo(SlotResult failed) {
+    try {
+      producer.abortTransaction();
+      return failed;
+    } catch (RuntimeException error) {
+      abort();
+      return SlotResult.failed(error);
+    }
+  }
+
   /** Drops what is not committed. The slot's producer is gone afterwards. */
   void abort() {
     SlotProducers.drop(id, producer);
