@@ -126,7 +126,8 @@ class PlannedFirst:
         for slot, error in refused.items():
             self.counts.refused += 1
             names = ", ".join(str(each.partition) for each in slots[slot] if each.partition in some)
-            log.info("%s: converting a batch row by row: %s", names, error.partition("\n")[0][:_SHOWN])
+            cause = error.rpartition(": caused by ")[2].partition("\n")[0]
+            log.info("%s: converting a batch row by row: %s", names, cause[:_SHOWN])
         return by_row
 
 
