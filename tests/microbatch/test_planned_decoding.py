@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,7 @@ from cooperator.connectors.decoding import DecodingOptions, read_envelope
 from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
-from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner
+from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner, failing_once
 from cooperator.connectors.registry import AvroReader, Undecodable
 from tests.harness.support import slow
 from tests.runtime.test_converters import JSON, ROW, ROWS, SCHEMAS, OneSchema
@@ -352,3 +353,19 @@ def test_a_column_of_nulls_has_no_type_and_refuses_values(session: Any, tmp_path
     assert rows.count() == 2
     with pytest.raises(Exception, match="it has no type yet"):
         decoding.applied(failing_rows.frame_of(_table([None, b"1"]), session)).collect()
+
+
+def test_a_job_that_fails_for_a_row_does_not_compute_it_again(session: Any) -> None:
+    now = "reflect('java.lang.System', 'nanoTime')"
+    rows = session.range(1).selectExpr(f"raise_error(concat('bad at ', {now}, '.')) AS value")
+    context = session.sparkContext
+    context.setJobGroup("fails", "a query that fails for a row")
+    with pytest.raises(Exception, match="bad at"):
+        failing_once(rows).toArrow()
+    [job] = context.statusTracker().getJobIdsForGroup("fails")
+    [stage] = context.statusTracker().getJobInfo(job).stageIds
+    tasks = context._jsc.sc().statusStore().taskList(stage, 0, 100)
+    errors = [str(tasks.apply(number).errorMessage()) for number in range(tasks.size())]
+    times = [found for error in errors for found in re.findall(r"bad at (\d+)", error)[:1]]
+    assert len(times) > 1, "Spark tries a task several times"
+    assert len(set(times)) == 1

@@ -35,7 +35,7 @@ from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSet
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.parts import as_one_table
 from cooperator.connectors.places import hadoop_settings
-from cooperator.connectors.planned_decoding import Decoding
+from cooperator.connectors.planned_decoding import Decoding, failing_once
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import check_partition_by
 from cooperator.connectors.tasks import TaskContext
@@ -112,7 +112,8 @@ def _parts(
 
     def in_plan(decoding: Decoding) -> FileBatches:
         def rows(records: "DataFrame") -> "DataFrame":
-            return converted(decoding.applied(records), options, COORDINATES, _finish(options))
+            found = converted(decoding.applied(records), options, COORDINATES, _finish(options))
+            return failing_once(found) if options.is_collected else found
 
         try:
             stager = SparkStager(spark, source, rows, file_format)

@@ -46,8 +46,16 @@ class Decoding:
             {"name": one.name, "converter": one.converter, "type": one.type, "schemas": dict(one.schemas)}
             for one in self.columns
         ]
-        decoded = _java(records.sparkSession).of(untyped._jdf, json.dumps(columns))
+        decoded = _java(records.sparkSession).DecodedRows.of(untyped._jdf, json.dumps(columns))
         return DataFrame(decoded, untyped.sparkSession)
+
+
+def failing_once(rows: "DataFrame") -> "DataFrame":
+    """Returns the same rows, for a job that is left when they fail: its tasks are not computed again."""
+    from pyspark.sql import DataFrame
+
+    untyped: Any = rows
+    return DataFrame(_java(rows.sparkSession).FailingOnce.of(untyped._jdf), untyped.sparkSession)
 
 
 class DecodingPlanner:
@@ -86,7 +94,7 @@ class DecodingPlanner:
 
     def _reads(self, number: int, texts: tuple[str, ...], kind: str) -> bool:
         if (texts, kind) not in self._is_read:
-            problem = _java(self._session).avroProblem(json.dumps(texts), kind)
+            problem = _java(self._session).DecodedRows.avroProblem(json.dumps(texts), kind)
             if problem:
                 log.info("records of schema %d are converted row by row: %s", number, problem)
             self._is_read[texts, kind] = not problem
@@ -95,4 +103,4 @@ class DecodingPlanner:
 
 def _java(session: "SparkSession") -> Any:
     untyped: Any = session
-    return untyped.sparkContext._jvm.dev.cooperator.spark.DecodedRows
+    return untyped.sparkContext._jvm.dev.cooperator.spark

@@ -22,7 +22,7 @@ from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partiti
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.parts import Part, in_order
-from cooperator.connectors.planned_decoding import Decoding
+from cooperator.connectors.planned_decoding import Decoding, failing_once
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
 from cooperator.connectors.postgres_lines import can_be_lines, lines
@@ -127,7 +127,8 @@ def _parts(
     def in_plan(decoding: Decoding) -> PostgresBatches:
         def to_lines(records: "DataFrame", topic: str) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
             some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
-            return _as_lines(some.conversion.relation(decoding.applied(records)), topic, target)
+            query, chunks = _as_lines(some.conversion.relation(decoding.applied(records)), topic, target)
+            return failing_once(query) if converts else query, chunks
 
         return PostgresBatches(
             spark, source, database, positions, owned, to_lines=to_lines, by_topic=by_topic
