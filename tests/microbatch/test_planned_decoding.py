@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 
 from cooperator.connectors import failing_rows
-from cooperator.connectors.decoder import Decoder, Settled
+from cooperator.connectors.decoder import Decoder, SettledColumn
 from cooperator.connectors.decoding import DecodingOptions, read_envelope
 from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.memory import FileMemory
@@ -50,7 +50,9 @@ class Ways:
         self._session = session
         self._kind = kind
         texts = {} if schema is None else {ID: (json.dumps(schema),)}
-        self.decoding = DecodingPlanner(session).decoding([Settled("value", self.converter, kind, texts)])
+        self.decoding = DecodingPlanner(session).decoding(
+            [SettledColumn("value", self.converter, kind, texts)]
+        )
 
     def by_row(self, values: Sequence[bytes | None]) -> dict[int, Any]:
         """The values that Python reads as the settled type, by number."""
@@ -266,7 +268,7 @@ def test_envelopes_of_any_schema_are_read_in_the_same_way(session: Any, tmp_path
 
 
 @pytest.mark.parametrize("count", OFTEN)
-def test_what_connects_json_converter_writes_is_read_by_the_plan(
+def test_envelopes_of_connects_own_converter_are_read_by_the_plan(
     session: Any, tmp_path: Path, count: int
 ) -> None:
     write, kind = json_schema_encoder(ROW), None
@@ -345,7 +347,7 @@ def test_a_schema_of_another_type_and_one_that_is_null_are_refused(session: Any,
 
 
 def test_a_column_of_nulls_has_no_type_and_refuses_values(session: Any, tmp_path: Path) -> None:
-    columns = [Settled("value", "json-schema", pa.null(), {})]
+    columns = [SettledColumn("value", "json-schema", pa.null(), {})]
     decoding = DecodingPlanner(session).decoding(columns)
     assert isinstance(decoding, Decoding)
     rows = decoding.applied(failing_rows.frame_of(_table([None, None]), session))

@@ -17,7 +17,7 @@ Slots = Sequence[Sequence[OffsetRange]]
 
 @dataclass
 class Sink:
-    """What was committed, by partition; offsets that a plan refuses; and kinds of other failures to come."""
+    """The sink has committed ``rows`` and ``letters``. Plans refuse ``bad`` offsets; ``outages`` are to come."""
 
     rows: dict[Partition, list[int]] = field(default_factory=dict)
     bad: dict[Partition, set[int]] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def test_a_failure_that_is_not_about_rows_ends_the_batch_and_names_the_slot_of_t
     assert by_row.ran == []
 
 
-def test_what_does_not_fit_into_memory_row_by_row_is_postponed_to_smaller_batches() -> None:
+def test_more_rows_than_fit_into_memory_are_postponed_to_smaller_batches() -> None:
     sink, limits = Sink(bad={A: {3}}), Limits(10, 30)
     plan, by_row = Way(sink, is_plan=True), Way(sink, is_plan=False)
     batches = PlannedFirst(lambda partition: plan, by_row, 10)

@@ -31,7 +31,7 @@ class Undecoded(NamedTuple):
     error: Undecodable
 
 
-class Settled(NamedTuple):
+class SettledColumn(NamedTuple):
     """A column and its type (null: not known); with avro the schemas of values of this type, by id."""
 
     name: str
@@ -77,7 +77,7 @@ class Decoder:
         """The types that ``remember`` has kept, in this incarnation of the unit or an earlier one."""
         return self._known
 
-    def settled(self) -> "list[Settled]":
+    def settled(self) -> "list[SettledColumn]":
         """Returns the columns that are decoded, with the types that ``remember`` has kept.
 
         Schemas are those that were read by any unit that shares the reader.
@@ -85,9 +85,9 @@ class Decoder:
         found = []
         for (name, decode), kind in zip(self._decode.items(), self._known, strict=True):
             if isinstance(decode, AvroReader):
-                found.append(Settled(name, "avro", kind, decode.schemas(kind)))
+                found.append(SettledColumn(name, "avro", kind, decode.schemas(kind)))
             else:
-                found.append(Settled(name, "json-schema", kind, {}))
+                found.append(SettledColumn(name, "json-schema", kind, {}))
         return found
 
     def remember(self, types: Types) -> None:
@@ -213,7 +213,7 @@ def _grouped(read: Sequence[_Row], known: Types, usable: Usable) -> Mapping[Type
     if any(pa.types.is_null(one) for row in read for one in row.types):
         anything = _first(row.types for row in read)
         counts = Counter(row.types for row in read).most_common()
-        # What nulls will take is a guess here, which must not decide about the others.
+        # Types with nulls are a guess here, which must not decide about the others.
         counts.sort(key=lambda one: any(pa.types.is_null(each) for each in one[0]))
         guessed = {types: filled(types, filled(anything, known)) for types, _ in counts}
         found = usable(list(dict.fromkeys(guessed.values())))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.decoder import Settled
+from cooperator.connectors.decoder import SettledColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class DecodingPlanner:
         self._types: dict[pa.DataType, str] = {}
         self._is_read: dict[tuple[tuple[str, ...], str], bool] = {}
 
-    def decoding(self, settled: Sequence[Settled]) -> Decoding | None:
+    def decoding(self, settled: Sequence[SettledColumn]) -> Decoding | None:
         """Returns the decoding of columns of these types; None if the plan cannot read one of them."""
         import pyarrow as pa
 
