@@ -17,7 +17,7 @@ Slots = Sequence[Sequence[OffsetRange]]
 
 @dataclass
 class Sink:
-    """The sink has committed ``rows`` and ``letters``. Plans refuse ``bad`` offsets; ``outages`` are to come."""
+    """It has committed ``rows`` and ``letters``. Plans refuse ``bad`` offsets; ``outages`` are to come."""
 
     rows: dict[Partition, list[int]] = field(default_factory=dict)
     bad: dict[Partition, set[int]] = field(default_factory=dict)

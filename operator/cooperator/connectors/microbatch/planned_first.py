@@ -36,8 +36,8 @@ class PlannedFirst:
     ``by_row`` opens the sessions of both ways: a plan uses the same producers. A plan reports
     ``FailureKind.ROWS`` for each slot of which it has written nothing for that reason.
 
-    Rows that are converted one by one are held in memory: those of ``most_by_row`` offsets of a batch at most.
-    More are postponed, and the next batches are smaller until one ran in plans alone.
+    Rows that are converted one by one are held in memory: those of ``most_by_row`` offsets at most. More are
+    postponed, and the next batches are smaller until one ran in plans alone.
     """
 
     def __init__(
