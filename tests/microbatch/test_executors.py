@@ -5,8 +5,19 @@ from threading import Event
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 
+from cooperator.connectors.decoder import SettledColumn
+from cooperator.connectors.decoding import read_envelope
+from cooperator.connectors.encoding import json_schema_encoder
+from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.microbatch.collected import CollectedBatches
+from cooperator.connectors.microbatch.planned_first import PlannedFirst
+from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget
+from cooperator.connectors.planned_decoding import DecodingPlanner
+from cooperator.connectors.registry import Undecodable
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually, slow
@@ -78,3 +89,45 @@ def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_kille
         for number in range(count)
     ]
     assert task.values() == sorted(whole)
+
+
+def test_executors_decode_records_and_a_slot_with_a_bad_one_goes_on_with_its_producer(
+    far_session: Any, cluster: Cluster, unique: str
+) -> None:
+    kind, output = pa.struct([("id", pa.int64())]), f"{unique}-out"
+    decoding = DecodingPlanner(far_session).decoding([SettledColumn("value", "json-schema", kind, {})])
+    assert decoding is not None
+
+    def in_plan(records: Any) -> Any:
+        return decoding.applied(records).selectExpr(
+            f"'{output}' AS topic", "CAST(value.id AS STRING) AS value"
+        )
+
+    def by_row(partition: Partition, raw: pa.Table) -> list[OutputRecord]:
+        found = []
+        for data in raw["value"].to_pylist():
+            try:
+                found.append(OutputRecord(None, b"%d" % read_envelope(data)[1]["id"], topic=output))
+            except Undecodable:
+                continue
+        return found
+
+    places, write = cluster.create(unique, 4), json_schema_encoder(kind)
+    task = Task(far_session, cluster, unique, places, in_plan, slot_size=10)
+    source, target = BatchSource(cluster.java), BatchTarget(task.slots, task.positions, dict(cluster.java))
+    slow_way = CollectedBatches(far_session, source, lambda rows: rows.select("value"), target, by_row)
+    batches = task.loop.batches = PlannedFirst(lambda partition: task.batches, slow_way, 1_000)
+    wanted = 0
+    with task:
+        for bad in (0, 1, 0):
+            for number, place in enumerate(places):
+                values = [write({"id": one}) for one in range(50)]
+                cluster.produce(place, [*values[:20], *[b"bad"] * (bad if number == 0 else 0), *values[20:]])
+            wanted += 200 + bad
+            eventually(
+                lambda wanted=wanted: sum(task.reached().values()) == wanted, 120, f"{task.error} {task.said}"
+            )
+        assert task.ownership.recoveries == 0, task.said
+    assert batches.counts.refused > 0
+    assert batches.counts.planned > batches.counts.by_row > 0
+    assert task.values() == sorted(str(one) for one in range(50) for _ in range(12))

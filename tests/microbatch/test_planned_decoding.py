@@ -257,12 +257,11 @@ def test_envelopes_of_any_schema_are_read_in_the_same_way(session: Any, tmp_path
             )
         except Undecodable:
             return
-        ways = Ways(session, tmp_path, kind)
         try:
             session.createDataFrame(pa.table({"value": pa.array([], kind)}))
         except Exception:
-            return
-        ways.check(records)
+            return  # Spark has no such column, so that no rows are settled.
+        Ways(session, tmp_path, kind).check(records)
 
     compare()
 
