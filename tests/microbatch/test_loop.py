@@ -1,6 +1,7 @@
 """The loop of a task: every offset once and in order, whatever fails, as long as nobody has replaced it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -8,9 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.microbatch import loop as loop_module
-from cooperator.connectors.microbatch.batches import BatchFailed, FailureKind, OpenFailed
+from cooperator.connectors.microbatch.batches import (
+    BatchFailed,
+    FailureKind,
+    OpenFailed,
+    Outcome,
+    PositionRecord,
+)
 from cooperator.connectors.microbatch.loop import TaskLoop
-from cooperator.connectors.microbatch.ranges import EndBehind, Grouping, Limits, Partition, TopicRecreated
+from cooperator.connectors.microbatch.ranges import (
+    EndBehind,
+    Grouping,
+    Limits,
+    OffsetRange,
+    Partition,
+    TopicRecreated,
+)
 from tests.microbatch.fakes import FakeBatches, FakeOwnership, Log, Replaced, from_zero
 
 UNITS = [Partition("a", number) for number in range(4)]
@@ -125,7 +139,7 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
     assert task.ownership.calls[:2] == ["claim", "recover"]
 
 
-@pytest.mark.parametrize("kind", [FailureKind.DATA_LOSS, FailureKind.FAILED])
+@pytest.mark.parametrize("kind", [FailureKind.DATA_LOSS, FailureKind.FAILED, FailureKind.ROWS])
 def test_a_permanent_failure_ends_the_task_with_the_units(kind: FailureKind) -> None:
     log = Log()
     batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
@@ -133,6 +147,34 @@ def test_a_permanent_failure_ends_the_task_with_the_units(kind: FailureKind) -> 
     with pytest.raises(BatchFailed, match=rf"units a-.*: slot 1 is {kind.value}"):
         task.run()
     assert batches.closed
+
+
+class PostponingBatches(FakeBatches):
+    """Postpones partitions with odd numbers in large batches, as ``PlannedFirst`` does."""
+
+    def run(
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
+    ) -> Outcome:
+        if sum(each.size for slot in slots for each in slot) <= 6:
+            return super().run(session, slots, records)
+        some = [[each for each in slot if each.partition.number % 2 == 0] for slot in slots]
+        outcome = super().run(session, some, records)
+        return replace(outcome, postponed=[unit for unit in UNITS if unit.number % 2])
+
+
+@given(st.lists(st.integers(0, 60), min_size=4, max_size=4))
+def test_partitions_that_are_postponed_are_read_from_where_they_were(sizes: list[int]) -> None:
+    log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
+    task = Task(log, ends, PostponingBatches(log))
+    # Every second batch is small.
+    task.loop.narrowed = lambda limits: Limits(6, 6) if task.loop.counts.batches % 2 else limits
+    task.run()
+    assert log.offsets == whole(ends)
+    assert log.positions == ends
+    assert all(task.loop.counts.of(unit).records == ends[unit] for unit in UNITS)
 
 
 def test_a_replaced_attempt_commits_nothing_more() -> None:
