@@ -1,7 +1,8 @@
 """Decodes keys and values of records into columns, as Kafka Connect's converters do.
 
 ``string``, ``bytes`` and ``json`` (whose columns are given beforehand) are Spark expressions. With
-``json-schema`` and ``avro`` each record has its own types, and is decoded on the driver (``decoder``).
+``json-schema`` and ``avro`` each record has its own types: it is decoded on the driver (``decoder``), or in
+Spark's plan once the types are settled (``planned_decoding``).
 """
 
 import json

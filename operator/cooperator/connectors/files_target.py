@@ -53,7 +53,7 @@ class KafkaToFilesOptions(ConversionOptions):
 
     @property
     def is_collected(self) -> bool:
-        """Whether batches are converted on the driver."""
+        """Whether batches may have to be converted on the driver, row by row."""
         return self.by_record or self.tolerance == "all"
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Stages the rows of batches that are converted on the driver, one unit after the other.
 
-They are for conversions that Spark's plan cannot express: records that bring their own types, and records
-that may be left out.
+They are for batches that Spark's plan cannot convert: records that bring new types, and records that are left
+out.
 """
 
 import json
