@@ -60,9 +60,9 @@ COPY operator/cooperator/__init__.py /build/cooperator/
 COPY operator/cooperator/artifacts /build/cooperator/artifacts
 COPY operator/cooperator/model /build/cooperator/model
 RUN PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
-    python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'spark-s3', 'aws-sdk')]"
+    python -c "from cooperator.artifacts import resolve; [resolve(b, print) for b in ('spark-kafka', 'postgresql', 'spark-s3', 'aws-sdk')]"
 
-# Jars for Kafka and for checkpoints in a store, each with the checksum of its lock: nothing is downloaded at run time.
+# Jars for Kafka, PostgreSQL and for checkpoints in a store, each with the checksum of its lock: nothing is downloaded at run time.
 FROM spark AS jars
 COPY --from=resolved /opt/cooperator/cache /opt/cooperator/cache
 

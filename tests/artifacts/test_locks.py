@@ -51,7 +51,7 @@ def test_the_lock_belongs_to_the_chosen_versions(name: str) -> None:
 
 
 def test_an_unknown_bundle_is_refused_by_name() -> None:
-    known = "kafka, connect-3.9, connect-mirror, java-compiler, spark-s3, aws-sdk, spark-kafka"
+    known = "kafka, connect-3.9, connect-mirror, java-compiler, spark-s3, aws-sdk, postgresql, spark-kafka"
     with pytest.raises(
         ArtifactError, match=f"unknown bundle 'kafak'; did you mean 'kafka'.*use one of {known}"
     ):

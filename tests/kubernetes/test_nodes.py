@@ -88,7 +88,7 @@ def test_our_images_run_without_any_privilege(place: Namespace, image: str) -> N
 def test_the_worker_finds_its_java_and_its_jars_without_a_network(place: Namespace) -> None:
     asks = (
         "from cooperator.artifacts import find_java, resolve; import os, pyspark; "
-        "assert all(jar.is_file() for jar in resolve('spark-kafka')); "
+        "assert all(jar.is_file() for bundle in ('spark-kafka', 'postgresql') for jar in resolve(bundle)); "
         "print(find_java(), os.getuid(), pyspark.__version__)"
     )
     manifest = pod("asks", WORKER)

@@ -155,6 +155,46 @@ def test_options_that_do_not_fit_the_table_are_refused_at_the_start(
     assert problem in spark.heard.traces[task, 1]
 
 
+@pytest.mark.parametrize(
+    ("span", "parameter"),
+    [("make_dt_interval(1)", ""), ("'1 day'", "?require_auth=scram-sha-256")],
+    ids=["a type without lines", "a parameter that the JDBC driver lacks"],
+)
+def test_rows_that_no_task_of_spark_can_copy_are_written_by_the_member(
+    spark: SparkBench, postgres: Postgres, unique: str, span: str, parameter: str
+) -> None:
+    table = table_of(unique)
+    postgres.query(f"CREATE TABLE {table} (number integer, span interval)")
+    spark.produce(unique, [b"%d" % number for number in range(20)])
+    sql = f"SELECT CAST(value AS INT) AS number, {span} AS span FROM input"
+    config = sink(postgres, topics=unique, transform_sql=sql, max_offsets_per_trigger=7)
+    config |= {"table.name.format": table, "connection.url": f"{postgres.url}{parameter}"}
+    tasks = spark.start_connector(unique, config, 1)
+    eventually(lambda: postgres.count(table) == 20, 60, f"{spark.heard.texts}")
+    rows = postgres.query(f"SELECT number, span::text FROM {table} ORDER BY number")
+    assert rows == [(number, "1 day") for number in range(20)]
+    spark.stop(*tasks)
+
+
+def test_topics_are_copied_into_tables_of_their_own(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    """Lines differ by a table's types, so these topics do not share a query."""
+    names = [f"{table_of(unique)}_{number}" for number in range(4)]
+    for number, name in enumerate(names):
+        kind = "jsonb" if number % 2 else "integer[]"
+        postgres.query(f"CREATE TABLE {name} (number integer, listed {kind})")
+        spark.produce(name, [b"%d" % value for value in range(50)])
+    sql = "SELECT CAST(value AS INT) AS number, array(CAST(value AS INT)) AS listed FROM input"
+    config = sink(postgres, topics=",".join(names), transform_sql=sql, max_offsets_per_trigger=20)
+    tasks = spark.start_connector(unique, config, 4)
+    for name in names:
+        eventually(lambda name=name: postgres.count(name) == 50, 60, f"{spark.heard.texts}")
+        rows = postgres.query(f"SELECT * FROM {name} ORDER BY number")
+        assert rows == [(number, [number]) for number in range(50)]
+    spark.stop(*tasks)
+
+
 def test_an_attempt_of_an_older_epoch_is_refused(spark: SparkBench, postgres: Postgres, unique: str) -> None:
     table = table_of(unique)
     postgres.query(f"CREATE TABLE {table} (number integer, slot integer)")

@@ -1,18 +1,22 @@
 """Lines that Spark makes are what COPY reads: every value arrives as it was."""
 
-import json
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from threading import Event
 from typing import Any
 
-import psycopg
-import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from cooperator.connectors.microbatch.batches import BatchFailed
 from cooperator.connectors.postgres import describe_table
-from cooperator.connectors.postgres_lines import can_be_lines, lines
-from cooperator.connectors.postgres_sink import Lines, TargetTable, move, stage
+from cooperator.connectors.postgres_lines import can_be_lines
+from cooperator.local.broker import EmbeddedBroker
+from tests.harness.support import eventually
+from tests.microbatch.cluster import Cluster
+from tests.runtime.copy_tasks import CopyTask
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
 
@@ -21,102 +25,115 @@ pytestmark = pytest.mark.real
 TEXTS = [
     *("", "\\", "\\N", "\\.", "\t", "\n", "\r\n", "a\tb\\tc", "'\"{},", "\x01\x7f"),
     *("\u00e9\U0001f600", "NULL", None, "ends with \\", "\\\n", "{}", " spaces ", "\u2028"),
+    # The escapes of a value are looked for in words of eight bytes.
+    *("1234567\\", "12345678\t", "x" * 70_000 + "\\" * 70_000, "\x1f !\x7f\x80\uffff[]^"),
 ]
+REALS = ["1e300", "CAST('-Infinity' AS DOUBLE)", "0.1D", "CAST(NULL AS DOUBLE)"]
 COLUMNS = {
-    "number": "integer",
-    "text": "text",
-    "raw": "bytea",
-    "texts": "text[]",
-    "numbers": "integer[]",
-    "nested": "jsonb",
-    "yes": "boolean",
-    "real": "double precision",
-    "money": "numeric(20,3)",
-    "day": "date",
-    "at": "timestamp with time zone",
-    "listed": "jsonb",
+    "number": ("integer", "CAST(offset AS INT)"),
+    "text": ("text", "text"),
+    "raw": ("bytea", "CAST(text AS BINARY) || X'00FF'"),
+    "texts": ("text[]", "IF(text IS NULL, NULL, array(text, NULL, 'x'))"),
+    "raws": ("bytea[]", "IF(text IS NULL, NULL, array(CAST(text AS BINARY)))"),
+    "numbers": ("integer[]", "IF(text IS NULL, array(), array(CAST(offset AS INT), NULL, -1))"),
+    "nested": ("jsonb", "IF(text IS NULL, NULL, named_struct('a', text, 'b', array(text), 'c', NULL))"),
+    "yes": ("boolean", "IF(text IS NULL, NULL, offset % 2 = 0)"),
+    "real": ("double precision", f"element_at(array({', '.join(REALS)}), CAST(offset % 4 AS INT) + 1)"),
+    "money": ("numeric(20,3)", "IF(text IS NULL, NULL, CAST(offset AS DECIMAL(20, 3)) / 1000)"),
+    "day": ("date", "IF(text IS NULL, NULL, DATE'2024-02-29')"),
+    "at": ("timestamp with time zone", "IF(text IS NULL, NULL, TIMESTAMP'1969-12-31 23:59:59.123456')"),
+    "listed": ("jsonb", "IF(text IS NULL, NULL, array(named_struct('x', text)))"),
+    "nothing": ("text", "NULL"),
 }
 
 
-def records() -> pa.Table:
-    rows: list[dict[str, Any]] = []
-    for number, text in enumerate(TEXTS):
-        is_null = text is None
-        rows.append(
-            {
-                "number": number,
-                "text": text,
-                "raw": None if is_null else text.encode() + b"\x00\xff",
-                "texts": None if is_null else [text, None, "x"],
-                "numbers": [] if is_null else [number, None, -1],
-                "nested": None if is_null else {"a": text, "b": [text], "c": None},
-                "yes": None if is_null else number % 2 == 0,
-                "real": [1e300, float("-inf"), 0.1, None][number % 4],
-                "money": None if is_null else Decimal(number).scaleb(-3),
-                "day": None if is_null else date(2024, 2, 29),
-                "at": None if is_null else datetime(1969, 12, 31, 23, 59, 59, 123_456, UTC),
-                "listed": None if is_null else [{"x": text}],
-            }
-        )
-    nested = pa.struct([("a", pa.string()), ("b", pa.list_(pa.string())), ("c", pa.int32())])
-    types = {
-        "number": pa.int32(),
-        "text": pa.string(),
-        "raw": pa.binary(),
-        "texts": pa.list_(pa.string()),
-        "numbers": pa.list_(pa.int32()),
-        "nested": nested,
-        "yes": pa.bool_(),
-        "real": pa.float64(),
-        "money": pa.decimal128(20, 3),
-        "day": pa.date32(),
-        "at": pa.timestamp("us", tz="UTC"),
-        "listed": pa.list_(pa.struct([("x", pa.string())])),
-    }
-    return pa.Table.from_pylist(rows, pa.schema(list(types.items())))
+@pytest.fixture
+def session(spark: SparkBench) -> Any:
+    return spark.runtime.session(Event())
 
 
-def test_every_value_is_read_back_as_it_was(spark: SparkBench, postgres: Postgres, unique: str) -> None:
-    given, table = records(), unique.replace("-", "_")
-    session = spark.runtime.session(Event())
-    frame = session.createDataFrame(given)
-    assert can_be_lines(frame.dtypes, COLUMNS)
-    found = lines(frame, COLUMNS).toArrow()
-    postgres.query(f"CREATE TABLE {table} ({', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())})")
-    chunks = [Lines(TargetTable(table, tuple(COLUMNS)), part) for part in (found.slice(0, 5), found.slice(5))]
+@pytest.fixture
+def cluster(broker: EmbeddedBroker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+def row_of(number: int, text: str | None) -> tuple[Any, ...]:
+    """The row that a record becomes."""
+    real = [1e300, float("-inf"), 0.1, None][number % 4]
+    if text is None:
+        return (number, None, None, None, None, [], None, None, real, None, None, None, None, None)
+    return (
+        *(number, text, text.encode() + b"\x00\xff", [text, None, "x"], [text.encode()], [number, None, -1]),
+        *({"a": text, "b": [text], "c": None}, number % 2 == 0, real, Decimal(number).scaleb(-3)),
+        *(date(2024, 2, 29), datetime(1969, 12, 31, 23, 59, 59, 123_456, UTC), [{"x": text}], None),
+    )
+
+
+def copied(
+    session: Any,
+    cluster: Cluster,
+    postgres: Postgres,
+    name: str,
+    columns: dict[str, tuple[str, str]],
+    values: Sequence[bytes | None],
+) -> CopyTask:
+    """Copies records into a table of these columns (types of the table, and SQL with ``text``)."""
+    table = name.replace("-", "_")
+    [place] = cluster.create(name)
+    cluster.produce(place, values)  # type: ignore[arg-type]
+    described = ", ".join(f"{column} {kind}" for column, (kind, _) in columns.items())
+    postgres.query(f"CREATE TABLE {table} ({described})")
+    text = "CAST(value AS STRING)"
+    sql = [f"{made.replace('text', text)} AS {column}" for column, (_, made) in columns.items()]
+    with CopyTask(session, cluster, postgres, table, [place], sql) as task:
+        eventually(lambda: task.error or task.reached(postgres) == {place: len(values)}, 60, f"{task.said}")
+    return task
+
+
+def test_every_value_is_read_back_as_it_was(
+    session: Any, cluster: Cluster, postgres: Postgres, unique: str
+) -> None:
+    values = [None if text is None else text.encode() for text in TEXTS]
+    task = copied(session, cluster, postgres, unique, COLUMNS, values)
+    assert task.error is None
     with postgres.session() as connection:
         connection.execute("SET timezone = 'UTC'")
-        assert stage(connection, chunks) == len(TEXTS)
-        move(connection, chunks)
-        rows = connection.execute(f"SELECT * FROM {table} ORDER BY number".encode()).fetchall()
-    wanted = [tuple(row.values()) for row in given.to_pylist()]
-    assert rows == wanted
+        query = f"SELECT * FROM {unique.replace('-', '_')} ORDER BY number"
+        rows = connection.execute(query.encode()).fetchall()
+    assert rows == [row_of(number, text) for number, text in enumerate(TEXTS)]
 
 
-def test_text_that_is_no_utf_8_is_refused_and_not_replaced(
-    spark: SparkBench, postgres: Postgres, unique: str
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_text_is_read_back_as_it_was(
+    session: Any, cluster: Cluster, postgres: Postgres, unique: str, data: st.DataObject
 ) -> None:
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (text text)")
-    rows = spark.runtime.session(Event()).sql("SELECT CAST(X'61ff62' AS STRING) AS text")
-    chunk = Lines(TargetTable(table, ("text",), direct=True), lines(rows, {"text": "text"}).toArrow())
-    with postgres.session() as connection, pytest.raises(psycopg.DataError, match="invalid byte sequence"):
-        stage(connection, [chunk])
+    alphabet = st.one_of(st.sampled_from("\\\t\n\r[ \x1f\x7f\x80\uffff"), st.characters(codec="utf-8"))
+    text = st.text(alphabet.filter(lambda each: each != "\0"), max_size=30)
+    texts = data.draw(st.lists(text, min_size=300, max_size=300))
+    name = f"{unique}-{data.draw(st.uuids())}"
+    columns = {"number": ("integer", "CAST(offset AS INT)"), "value": ("text", "text")}
+    task = copied(session, cluster, postgres, name, columns, [text.encode() for text in texts])
+    assert task.error is None
+    found = postgres.query(f"SELECT value FROM {name.replace('-', '_')} ORDER BY number")
+    assert [value for (value,) in found] == texts
 
 
-@pytest.mark.parametrize("direct", [False, True])
-def test_rows_are_added_in_their_order(postgres: Postgres, unique: str, direct: bool) -> None:
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (place serial, text text)")
-    # More than a sort of the server holds in memory.
-    texts = pa.table({"line": [f"{n} {'x' * 200}\n" for n in range(40_000)]})
-    chunk = Lines(TargetTable(table, ("text",), direct=direct), texts)
-    with postgres.session() as connection:
-        assert stage(connection, [chunk, chunk]) == 80_000
-        move(connection, [chunk, chunk])
-        is_in_order = "(place - 1) % 40000 = split_part(text, ' ', 1)::int"
-        query = f"SELECT count(*), count(*) FILTER (WHERE {is_in_order}) FROM {table}"
-        assert connection.execute(query.encode()).fetchone() == (80_000, 80_000)
+def test_text_that_is_no_utf_8_gets_replacement_characters(
+    session: Any, cluster: Cluster, postgres: Postgres, unique: str
+) -> None:
+    copied(session, cluster, postgres, unique, {"value": ("text", "text")}, [b"a\xff\tb", b"\xc3"])
+    assert postgres.query(f"SELECT value FROM {unique.replace('-', '_')}") == [("a\ufffd\tb",), ("\ufffd",)]
+
+
+def test_a_value_that_its_column_refuses_fails_the_task_and_its_text_has_no_password(
+    session: Any, cluster: Cluster, postgres: Postgres, unique: str
+) -> None:
+    task = copied(session, cluster, postgres, unique, {"value": ("integer", "text")}, [b"7", b"many"])
+    assert isinstance(task.error, BatchFailed)
+    assert "many" in str(task.error)
+    assert postgres.config["connection.password"] not in str(task.error)
+    assert postgres.count(unique.replace("-", "_")) == 0
 
 
 @pytest.mark.parametrize(
@@ -148,18 +165,6 @@ def test_rows_are_copied_directly_only_where_none_waits_for_another(
         assert found.inserts_wait == waits
 
 
-def test_lines_of_a_key_keep_the_last_row(postgres: Postgres, unique: str) -> None:
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (id integer PRIMARY KEY, text text)")
-    texts = pa.table({"line": [f"{n % 3}\t{n}\n" for n in range(10)]})
-    chunk = Lines(TargetTable(table, ("id", "text"), ("id",)), texts)
-    with postgres.session() as connection:
-        stage(connection, [chunk])
-        move(connection, [chunk])
-        rows = connection.execute(f"SELECT id, text FROM {table} ORDER BY id".encode()).fetchall()
-    assert rows == [(0, "9"), (1, "7"), (2, "8")]
-
-
 @pytest.mark.parametrize(
     ("kind", "held", "is_line"),
     [
@@ -176,12 +181,3 @@ def test_lines_of_a_key_keep_the_last_row(postgres: Postgres, unique: str) -> No
 )
 def test_types_without_a_text_of_the_database_are_no_lines(kind: str, held: str, is_line: bool) -> None:
     assert can_be_lines([("a", kind)], {"a": held}) == is_line
-
-
-def test_a_refused_line_names_no_password(postgres: Postgres, unique: str) -> None:
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (id integer)")
-    chunk = Lines(TargetTable(table, ("id",)), pa.table({"line": ["many\n"]}))
-    with postgres.session() as connection, pytest.raises(psycopg.DataError, match="many"):
-        stage(connection, [chunk])
-    assert json.dumps(postgres.query(f"SELECT * FROM {table}")) == "[]"

@@ -123,6 +123,11 @@ BUNDLES: Final[Mapping[str, Bundle]] = MappingProxyType(
             transitive=True,
             beside_spark=True,
         ),
+        # Spark's tasks copy rows into tables by it; what its POM names besides has annotations only.
+        "postgresql": Bundle(
+            roots=(Artifact("org.postgresql", "postgresql", "42.7.13"),),
+            transitive=False,
+        ),
         # Their other dependencies (compression, slf4j, Hadoop, Scala) are inside pyspark already.
         "spark-kafka": Bundle(
             roots=(

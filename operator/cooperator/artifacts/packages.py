@@ -56,7 +56,8 @@ def _artifact(text: str) -> Artifact:
 
 def _on_class_path() -> set[str]:
     """Return the names of artifacts of which a second version would break things."""
-    return ivy.spark_brings() | {artifact.name for artifact in BUNDLES["spark-kafka"].roots}
+    ours = (*BUNDLES["spark-kafka"].roots, *BUNDLES["postgresql"].roots)
+    return ivy.spark_brings() | {artifact.name for artifact in ours}
 
 
 def _writable(root: Path) -> bool:

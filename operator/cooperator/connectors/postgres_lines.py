@@ -1,24 +1,27 @@
-"""Rows as lines of PostgreSQL's COPY format (text), made by expressions in Spark's plan.
+"""Rows for PostgreSQL's COPY (text format), made by expressions in Spark's plan.
 
-So no value of a row becomes an object of Python, and the column of lines is, as Arrow has it in memory, what
-COPY reads.
+Spark's tasks make lines of them (``CopyLine``), so no value of a row becomes an object of Python.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-LINE: Final = "line"
 _AS_TEXT: Final = re.compile(
     r"(tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|date|timestamp_ntz|void)\Z"
 )
 _JSON: Final = ("json", "jsonb")
-_ESCAPED: Final = "cooperator_copy_text"
+
+
+class Texts(NamedTuple):
+    """Rows of text, or bytes, and the name and the form (of ``CopyLine``) of each column."""
+
+    rows: "DataFrame"
+    forms: Sequence[tuple[str, str]]
 
 
 def can_be_lines(types: Sequence[tuple[str, str]], columns: Mapping[str, str]) -> bool:
@@ -26,35 +29,33 @@ def can_be_lines(types: Sequence[tuple[str, str]], columns: Mapping[str, str]) -
     return all(_is_known(kind, columns.get(name, "")) for name, kind in types)
 
 
-def lines(rows: "DataFrame", columns: Mapping[str, str]) -> "DataFrame":
-    """Returns a single column ``LINE`` of the rows' lines, each with its end.
+def texts(rows: "DataFrame", columns: Mapping[str, str]) -> Texts:
+    """Returns the rows with the text of their values.
 
     ``columns`` maps the table's columns to their types; others are written as the text of their type.
     """
     import pyspark.sql.functions as F  # noqa: N812
-    from pyspark.sql.types import BinaryType
 
-    rows.sparkSession.udf.registerJavaFunction(_ESCAPED, "dev.cooperator.spark.CopyText", BinaryType())
-    parts: list[Column] = []
+    found: list[Column] = []
+    forms: list[tuple[str, str]] = []
     for field in rows.schema.fields:
         name = "`" + field.name.replace("`", "``") + "`"
-        text = _text(F.col(name), field.dataType, columns.get(field.name, ""))
-        parts += [F.lit("\t"), F.coalesce(_escaped(text, field.dataType), F.lit(r"\N"))]
-    return rows.select(F.concat(*parts[1:], F.lit("\n")).alias(LINE))
+        value, form = F.col(name), _form(field.dataType)
+        text = value if form == "BYTES" else _text(value, field.dataType, columns.get(field.name, ""))
+        found.append(text.alias(field.name))
+        forms.append((field.name, form))
+    return Texts(rows.select(*found), forms)
 
 
-def payloads(rows: "pa.Table | pa.RecordBatch") -> Iterator[memoryview]:
-    """Yields the bytes of a column of lines, without a copy."""
-    import pyarrow as pa
+def _form(kind: "DataType") -> str:
+    from pyspark.sql import types as T  # noqa: N812
 
-    column = rows.column(0)
-    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        if len(chunk):
-            wide = pa.types.is_large_string(chunk.type)
-            _, offsets, data = chunk.buffers()
-            ends = memoryview(offsets).cast("q" if wide else "i")
-            first, last = ends[chunk.offset], ends[chunk.offset + len(chunk)]
-            yield memoryview(data)[first:last]
+    match kind:
+        case T.BinaryType():
+            return "BYTES"
+        case T.StringType() | T.ArrayType() | T.StructType() | T.MapType():
+            return "TEXT"
+    return "PLAIN"
 
 
 def _is_known(kind: str, held: str) -> bool:
@@ -96,12 +97,3 @@ def _text(value: "Column", kind: "DataType", held: str) -> "Column":
         case T.StringType():
             return value
     return value.cast("string")
-
-
-def _escaped(text: "Column", kind: "DataType") -> "Column":
-    import pyspark.sql.functions as F  # noqa: N812
-    from pyspark.sql import types as T  # noqa: N812
-
-    if not isinstance(kind, T.StringType | T.BinaryType | T.ArrayType | T.StructType | T.MapType):
-        return text
-    return F.call_function(_ESCAPED, text.cast("binary")).cast("string")

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.postgres import identifier
-from cooperator.connectors.postgres_lines import payloads
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
     from psycopg import sql
 
 DELETED = "__deleted"
@@ -48,47 +46,42 @@ class Chunk(NamedTuple):
     def size(self) -> int:
         return len(self.rows)
 
-    def copy(self, into: "psycopg.Copy") -> None:
-        for row in self.rows:
-            into.write_row(row)
+
+class Statements(NamedTuple):
+    """The statements that write rows in one transaction: before the copy, the copy, and after it."""
+
+    before: "Sequence[sql.Composed]"
+    copy: "sql.Composed"
+    after: "Sequence[sql.Composed]"
 
 
-class Lines(NamedTuple):
-    """Rows for one target, in order, as lines (see ``postgres_lines``)."""
-
-    target: TargetTable
-    lines: "pa.Table"
-
-    @property
-    def size(self) -> int:
-        return int(self.lines.num_rows)
-
-    def copy(self, into: "psycopg.Copy") -> None:
-        for payload in payloads(self.lines):
-            into.write(payload)
-
-
-def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk | Lines]) -> int:
+def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk]) -> int:
     """Copies rows into temporary tables of this transaction, or directly; returns how many.
 
     If the transaction is not to write them after all, it must be rolled back.
     """
     for number, chunk in enumerate(chunks):
-        _stage(connection, chunk, f"{_STAGING}_{number}")
+        statements = statements_of(chunk.target, number)
+        for each in statements.before:
+            connection.execute(each)
+        with connection.cursor().copy(statements.copy) as copy:
+            for row in chunk.rows:
+                copy.write_row(row)
     return sum(chunk.size for chunk in chunks)
 
 
-def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk | Lines]) -> None:
+def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk]) -> None:
     """Moves what was staged into the real tables."""
     for number, chunk in enumerate(chunks):
-        if not chunk.target.direct:
-            _move(connection, chunk.target, f"{_STAGING}_{number}")
+        for each in statements_of(chunk.target, number).after:
+            connection.execute(each)
 
 
-def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, staging: str) -> None:
+def statements_of(target: TargetTable, number: int = 0) -> Statements:
+    """Returns the statements that write rows into a table. ``number`` counts the copies of a transaction."""
     from psycopg import sql
 
-    target = chunk.target
+    staging = f"{_STAGING}_{number}"
     selected = [sql.Identifier(name) for name in target.columns if name != DELETED]
     deleted = [sql.SQL("false AS {}").format(sql.Identifier(DELETED))] if DELETED in target.columns else []
     named = {
@@ -99,29 +92,18 @@ def _stage(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, staging:
         "number": sql.Identifier(_NUMBER),
     }
     if target.direct:
-        _copy(connection, chunk, sql.SQL("COPY {table} ({columns}) FROM STDIN").format(**named))
-        return
-    connection.execute(
-        sql.SQL(
-            "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {selected} FROM {table} LIMIT 0"
-        ).format(**named)
-    )
+        return Statements([], sql.SQL("COPY {table} ({columns}) FROM STDIN").format(**named), [])
+    create = "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {selected} FROM {table} LIMIT 0"
+    before = [sql.SQL(create).format(**named)]
     if target.key:
-        connection.execute(
-            sql.SQL("ALTER TABLE {staging} ADD COLUMN {number} bigint GENERATED ALWAYS AS IDENTITY").format(
-                **named
-            )
-        )
-    _copy(connection, chunk, sql.SQL("COPY {staging} ({columns}) FROM STDIN").format(**named))
+        add = "ALTER TABLE {staging} ADD COLUMN {number} bigint GENERATED ALWAYS AS IDENTITY"
+        before.append(sql.SQL(add).format(**named))
+    copy = sql.SQL("COPY {staging} ({columns}) FROM STDIN").format(**named)
+    return Statements(before, copy, _moving(target, staging))
 
 
-def _copy(connection: "psycopg.Connection[Any]", chunk: Chunk | Lines, statement: "sql.Composed") -> None:
-    with connection.cursor().copy(statement) as copy:
-        chunk.copy(copy)
-
-
-def _move(connection: "psycopg.Connection[Any]", target: TargetTable, staging: str) -> None:
-    """Moves rows from the temporary table into the real one.
+def _moving(target: TargetTable, staging: str) -> "list[sql.Composed]":
+    """Returns what moves rows from the temporary table into the real one.
 
     The last of several rows with the same key wins. Keys are taken in order, so that units with common keys
     do not deadlock.
@@ -139,10 +121,7 @@ def _move(connection: "psycopg.Connection[Any]", target: TargetTable, staging: s
     }
     if not target.key:
         # A temporary table is read from its first row to its last one, so the order is that of the copy.
-        connection.execute(
-            sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}").format(**parts)
-        )
-        return
+        return [sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}").format(**parts)]
     others = [sql.Identifier(name) for name in columns if name not in target.key]
     sets = sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in others)
     parts["then"] = sql.SQL("DO UPDATE SET {}").format(sets) if others else sql.SQL("DO NOTHING")
@@ -150,15 +129,10 @@ def _move(connection: "psycopg.Connection[Any]", target: TargetTable, staging: s
         sql.SQL("WHERE NOT {deleted}").format(**parts) if DELETED in target.columns else sql.SQL("")
     )
     newest = "(SELECT DISTINCT ON ({key}) * FROM {staging} ORDER BY {key}, {number} DESC) AS newest"
+    statements = []
     if DELETED in target.columns:
-        connection.execute(
-            sql.SQL(
-                f"DELETE FROM {{table}} WHERE ({{key}}) IN (SELECT {{key}} FROM {newest} WHERE {{deleted}})"
-            ).format(**parts)
-        )
-    connection.execute(
-        sql.SQL(
-            f"INSERT INTO {{table}} ({{columns}}) SELECT {{columns}} FROM {newest} {{kept}} "
-            "ORDER BY {key} ON CONFLICT ({key}) {then}"
-        ).format(**parts)
-    )
+        gone = f"(SELECT {{key}} FROM {newest} WHERE {{deleted}})"
+        statements.append(sql.SQL(f"DELETE FROM {{table}} WHERE ({{key}}) IN {gone}").format(**parts))
+    kept = f"SELECT {{columns}} FROM {newest} {{kept}} ORDER BY {{key}}"
+    insert = f"INSERT INTO {{table}} ({{columns}}) {kept} ON CONFLICT ({{key}}) {{then}}"
+    return [*statements, sql.SQL(insert).format(**parts)]

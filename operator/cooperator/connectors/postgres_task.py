@@ -1,7 +1,8 @@
 """A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ from cooperator.connectors.decoding import fields_of_value
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
 from cooperator.connectors.microbatch.batches import Batches
+from cooperator.connectors.microbatch.copy_batches import CopyBatches, CopyQuery
 from cooperator.connectors.microbatch.letters import UnitLetters
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
@@ -22,12 +24,13 @@ from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partiti
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.parts import Part, in_order
-from cooperator.connectors.planned_decoding import Decoding, failing_once
+from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
-from cooperator.connectors.postgres_lines import can_be_lines, lines
+from cooperator.connectors.postgres_jdbc import NotByJdbc, jdbc_settings
+from cooperator.connectors.postgres_lines import Texts, can_be_lines, texts
 from cooperator.connectors.postgres_position_offsets import positions_of
-from cooperator.connectors.postgres_sink import Chunk, Lines
+from cooperator.connectors.postgres_sink import Chunk
 from cooperator.connectors.postgres_target import (
     SOURCE,
     FittedTable,
@@ -42,6 +45,8 @@ from cooperator.connectors.topics import client_config
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 _MAX_OFFSETS: Final = 100_000
 """The maximum number of records in a batch of a task."""
@@ -71,7 +76,7 @@ def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) ->
     source = SourceSettings(
         client=client_config(options),
         java={**of_java(options), "isolation.level": options.isolation_level},
-        limits=_limits(options, len(context.units)),
+        limits=_limits(options, len(context.units), is_converted=isinstance(parts.batches, PostgresBatches)),
         interval_ms=options.trigger_interval_ms,
         starts_at_latest=options.starting_offsets == "latest",
         fail_on_data_loss=options.fail_on_data_loss,
@@ -81,8 +86,10 @@ def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) ->
     return open_loop(context, member, source, parts, stopped)
 
 
-def _limits(options: KafkaToPostgresOptions, units: int) -> Limits:
-    return Limits(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
+def _limits(options: KafkaToPostgresOptions, units: int, *, is_converted: bool) -> Limits:
+    """A batch that is converted row by row is held in memory, so the option limits all of it."""
+    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
+    return Limits(options.max_offsets, options.max_offsets if is_converted else per_task)
 
 
 def _parts(
@@ -111,65 +118,95 @@ def _parts(
         partition: _Unit(unit, options, context, database, positions, owned, target, stopped, avro)
         for partition, unit in units.items()
     }
-    no_records = read(spark, source, slots=LEAST_SLOTS)
-    if not options.by_record:
-        # Rows that do not fit are reported now.
-        for topic in topics:
-            some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
-            target(tuple(some.conversion.relation(no_records).dtypes), topic)
     converts = options.by_record or options.tolerance == "all"
+    by_topic = SOURCE in options.table and len(topics) > 1
+    slots = slots_for(len(units))
+    no_records = read(spark, source, slots=LEAST_SLOTS)
+
+    def queries_of(decoding: Decoding) -> dict[str, CopyQuery]:
+        """Raises ``OptionError`` for rows that do not fit; empty if Spark cannot make lines of some."""
+        unit_of = {partition.topic: unit for partition, unit in by_record.items()}
+        found = {
+            topic: _query(unit_of[topic].conversion, decoding, topic, no_records, target, converts)
+            for topic in topics
+        }
+        queries = {topic: query for topic, query in found.items() if query is not None}
+        return queries if len(queries) == len(found) else {}
+
+    def in_plan(queries: Mapping[str, CopyQuery]) -> CopyBatches:
+        return CopyBatches(
+            spark, source, database, positions, owned, queries.__getitem__, slots, by_topic=by_topic
+        )
+
+    def planned(decoding: Decoding) -> CopyBatches | None:
+        return in_plan(queries) if (queries := queries_of(decoding)) else None
+
+    # Rows that do not fit are reported now.
+    queries = {} if options.by_record else queries_of(Decoding())
 
     def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
         return by_record[partition].chunks(raw, spark, range_)
-
-    by_topic = SOURCE in options.table and len(topics) > 1
-
-    def in_plan(decoding: Decoding) -> PostgresBatches:
-        def to_lines(records: "DataFrame", topic: str) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
-            some = next(unit for partition, unit in by_record.items() if partition.topic == topic)
-            query, chunks = _as_lines(some.conversion.relation(decoding.applied(records)), topic, target)
-            return failing_once(query) if converts else query, chunks
-
-        return PostgresBatches(
-            spark, source, database, positions, owned, to_lines=to_lines, by_topic=by_topic
-        )
 
     def close() -> None:
         for unit in by_record.values():
             unit.letters.close()
 
     batches: Batches
-    if converts:
-        plans = Plans(spark, lambda partition: by_record[partition].conversion, in_plan)
-        by_row = PostgresBatches(
-            spark, source, database, positions, owned, convert=convert, by_topic=by_topic, closing=close
-        )
-        batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
+    by_jdbc = _copies_by_jdbc(database)
+    if queries and by_jdbc and not converts:
+        batches = in_plan(queries)
     else:
-        batches = in_plan(Decoding())
+        by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
+        plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
+        batches = by_row
+        if converts and by_jdbc:
+            batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
     return LoopParts(
         ownership=owned,
         batches=batches,
         layout=lambda: database.run(positions.layout),
         store="PostgreSQL",
-        slots=slots_for(len(units)),
+        slots=slots,
     )
+
+
+def _copies_by_jdbc(database: Database) -> bool:
+    try:
+        database.run(jdbc_settings)
+    except NotByJdbc as error:
+        log.warning("%s: the JDBC driver has no counterpart, so rows are written by the member alone", error)
+        return False
+    return True
+
+
+def _query(
+    conversion: Conversion,
+    decoding: Decoding,
+    topic: str,
+    no_records: "DataFrame",
+    target: TargetOf,
+    is_of_topic: bool,
+) -> CopyQuery | None:
+    """Returns the query that copies the records of a topic; None if Spark cannot make lines of its rows.
+
+    Raises ``OptionError`` for rows that do not fit. ``is_of_topic``: the conversion is that of the topic's
+    table.
+    """
+    types = tuple(conversion.relation(decoding.applied(no_records)).dtypes)
+    table, rows = target(types, topic)
+    held = tuple((name, table.columns.get(name, "")) for name, _ in types)
+    if not can_be_lines(types, dict(held)):
+        return None
+
+    def make(records: "DataFrame") -> Texts:
+        return texts(conversion.relation(decoding.applied(records)), dict(held))
+
+    return CopyQuery((held, topic if is_of_topic else ""), make, rows)
 
 
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
     """Returns the rows of a conversion; with ``table`` their values fit its columns."""
     return storable(rows if options.select else fields_of_value(rows), table)
-
-
-def _as_lines(
-    rows: "DataFrame", topic: str, target: TargetOf
-) -> "tuple[DataFrame, Callable[[pa.Table], Chunks]]":
-    """Returns the rows as lines if Spark can make them, else as they are."""
-    types = tuple(rows.dtypes)
-    found = target(types, topic)
-    if can_be_lines(types, found.table.columns):
-        return lines(rows, found.table.columns), lambda table: [Lines(found.rows, table)]
-    return rows, lambda table: chunks_of([Part(types, table)], target, topic)
 
 
 def chunks_of(parts: list[Part], target: TargetOf, topic: str) -> list[Chunk]:

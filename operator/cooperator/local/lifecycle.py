@@ -45,7 +45,8 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: ProgressOu
     with console.step("Java and its libraries") as detail:
         detail(str(find_java()))
         # Members need it; here users can watch the download.
-        resolve("spark-kafka", detail)
+        for bundle in ("spark-kafka", "postgresql"):
+            resolve(bundle, detail)
         if cluster.bootstrap_servers is None:
             resolve("kafka", detail)
     if cluster.bootstrap_servers is None:

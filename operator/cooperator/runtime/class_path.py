@@ -32,7 +32,7 @@ def jars_of(settings: RuntimeSettings) -> tuple[Path, ...]:
 
 def own_jars(*, store: bool) -> tuple[Path, ...]:
     """Returns the jars that connectors need, and with ``store`` those for checkpoints in a store."""
-    bundles = ("spark-kafka", "spark-s3", "aws-sdk") if store else ("spark-kafka",)
+    bundles = ("spark-kafka", "postgresql", *(("spark-s3", "aws-sdk") if store else ()))
     fetched = (jar for bundle in bundles for jar in resolve(bundle, log.info))
     return (*fetched, packaged("jars/cooperator-spark.jar"))
 

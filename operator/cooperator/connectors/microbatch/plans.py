@@ -24,9 +24,12 @@ class Plans:
         self,
         spark: "SparkSession",
         conversion_of: Callable[[Partition], Conversion],
-        make: Callable[[Decoding], Batches],
+        make: Callable[[Decoding], Batches | None],
     ) -> None:
-        """``make`` plans the batches of records that are decoded so; it may raise what Spark raises."""
+        """``make`` plans the batches of records that are decoded so; None: Spark cannot write their rows.
+
+        It may raise what Spark raises.
+        """
         self._planner = DecodingPlanner(spark)
         self._conversion_of = conversion_of
         self._make = make
@@ -50,5 +53,6 @@ class Plans:
         except (PySparkException, Py4JJavaError, OptionError) as error:
             log.warning("%s: batches are converted row by row: %s", partition, first_line(error))
             return None
-        log.info("%s: batches are converted in Spark's plan", partition)
+        if made is not None:
+            log.info("%s: batches are converted in Spark's plan", partition)
         return made

@@ -1,4 +1,7 @@
-"""Batches that are read by Spark and written into PostgreSQL by one transaction, with their positions."""
+"""Batches that are read by Spark, converted here, and written into PostgreSQL by one transaction.
+
+They are for conversions that Spark's plan cannot express; see ``copy_batches`` for all others.
+"""
 
 import json
 import logging
@@ -17,7 +20,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     read_failure,
 )
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
-from cooperator.connectors.postgres_sink import Chunk, Lines, move, stage
+from cooperator.connectors.postgres_sink import Chunk, move, stage
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,11 +29,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Chunks = Sequence[Chunk | Lines]
+Chunks = Sequence[Chunk]
 Convert = Callable[[Partition, "pa.Table", OffsetRange], Chunks]
 """Returns the rows of records that were read of a partition, in order. An exception ends the attempt."""
-ToLines = Callable[["DataFrame", str], "tuple[DataFrame, Callable[[pa.Table], Chunks]]"]
-"""Returns a query on records of one topic, and what makes rows for a table of its result."""
 
 
 class PostgresBatches:
@@ -43,16 +44,10 @@ class PostgresBatches:
         database: Database,
         positions: PostgresPositions,
         units: PostgresUnits,
-        *,
-        to_lines: ToLines | None = None,
-        convert: Convert | None = None,
-        by_topic: bool = False,
+        convert: Convert,
         closing: Callable[[], None] = lambda: None,
     ) -> None:
-        """Either ``to_lines`` or ``convert`` makes the rows. ``by_topic``: tables depend on the topic.
-
-        ``closing`` is called once no batch runs any more.
-        """
+        """``closing`` is called once no batch runs any more."""
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
@@ -60,15 +55,13 @@ class PostgresBatches:
         self._database = database
         self._positions = positions
         self._units = units
-        self._to_lines = to_lines
         self._convert = convert
-        self._by_topic = by_topic
         self._closing = closing
         self._group = JobGroup(spark, "batches")
 
     @property
     def reads_topics_apart(self) -> bool:
-        return self._by_topic
+        return False
 
     def open(self, session: str) -> None:
         """There is nothing to initialise: a session is a value in the table of positions."""
@@ -86,8 +79,7 @@ class PostgresBatches:
         try:
             chunks = [chunk for chunk in self._rows(slots, counts) if chunk.size]
         except _Unread as error:
-            failed = range(len(slots)) if error.kind is FailureKind.ROWS else [0]
-            return Outcome(0, [SlotFailure(slot, error.kind, str(error)) for slot in failed])
+            return Outcome(0, [error.failure])
         try:
             rows = self._database.once(lambda connection: self._write(connection, session, chunks, moves))
         except _WrittenBefore as before:
@@ -116,31 +108,15 @@ class PostgresBatches:
         move(connection, chunks)
         return rows
 
-    def _rows(
-        self, slots: Sequence[Sequence[OffsetRange]], counts: dict[Partition, int]
-    ) -> list[Chunk | Lines]:
-        """Returns the rows of a batch; counts the records of partitions, as far as they are known."""
+    def _rows(self, slots: Sequence[Sequence[OffsetRange]], counts: dict[Partition, int]) -> list[Chunk]:
+        """Returns the rows of a batch; counts the records of partitions."""
         some = [tuple(each for each in slot if each.size) for slot in slots]
         some = [slot for slot in some if slot]
         if not some:
             return []
-        if self._to_lines is None:
-            return self._converted(some, counts)
-        found: list[Chunk | Lines] = []
-        topics = sorted({each.partition.topic for slot in some for each in slot}) if self._by_topic else [""]
-        for topic in topics:
-            of_topic = [[e for e in slot if topic in ("", e.partition.topic)] for slot in some]
-            query, chunks = self._to_lines(self._read(of_topic), topic or some[0][0].partition.topic)
-            found += chunks(self._collected(query))
-        return found
-
-    def _converted(
-        self, slots: Sequence[Sequence[OffsetRange]], counts: dict[Partition, int]
-    ) -> list[Chunk | Lines]:
-        assert self._convert is not None, "there is one of them"
-        raw = self._collected(self._read(slots))
-        found: list[Chunk | Lines] = []
-        for each in [each for slot in slots for each in slot]:
+        raw = self._collected(self._read(some))
+        found: list[Chunk] = []
+        for each in [each for slot in some for each in slot]:
             part = of_partition(raw, each.partition)
             counts[each.partition] = part.num_rows
             if part.num_rows:
@@ -160,9 +136,9 @@ class PostgresBatches:
             return query.toArrow()
         except (PySparkException, Py4JJavaError) as error:
             kind, told = read_failure(self._java, error)
-            if kind is FailureKind.FAILED or (kind is FailureKind.ROWS and self._to_lines is None):
+            if kind in (FailureKind.FAILED, FailureKind.ROWS):
                 raise
-            raise _Unread(kind, told) from error
+            raise _Unread(SlotFailure(0, kind, told)) from error
 
 
 class _WrittenBefore(Exception):
@@ -176,6 +152,6 @@ class _WrittenBefore(Exception):
 class _Unread(Exception):
     """A batch could not be read."""
 
-    def __init__(self, kind: FailureKind, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+    def __init__(self, failure: SlotFailure) -> None:
+        super().__init__(failure.error)
+        self.failure = failure

@@ -13,8 +13,9 @@ Rows are locked in the order of their units, so that attempts with common units 
 functions run in a transaction of their caller.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cooperator.connectors.exactly_once import Replaced
@@ -40,6 +41,39 @@ CREATE TABLE IF NOT EXISTS {table} (
     owner text NOT NULL DEFAULT '', session text NOT NULL DEFAULT '', note bytea,
     PRIMARY KEY (worker, connector, unit)
 )"""
+_MOVES: Final = """
+batch AS (SELECT %(batch)s::json AS it),
+given AS (
+    SELECT it->>'worker' AS worker, it->>'connector' AS connector, it->>'session' AS session, move.*
+    FROM batch, json_to_recordset(it->'moves')
+    AS move(unit text, line text, line_after text, "start" bigint, "end" bigint, topic_id text)
+)"""
+"""The moves of one transaction, as rows. They are its only parameter, so that any client can run it."""
+_CHECK: Final = f"""
+WITH {_MOVES},
+stored AS (
+    SELECT unit, next, line, session FROM {{table}}
+    WHERE worker = (SELECT it->>'worker' FROM batch) AND connector = (SELECT it->>'connector' FROM batch)
+    AND unit = ANY(ARRAY(SELECT unit FROM given)) ORDER BY unit FOR UPDATE
+),
+compared AS (
+    SELECT given.*, stored.next, stored.session IS NOT DISTINCT FROM given.session AS mine,
+    stored.line = line_after AND stored.next = "end" AND (line_after <> given.line OR "start" < "end")
+    AS done,
+    stored.line = given.line AND (line_after <> given.line OR stored.next = "start") AS here
+    FROM given LEFT JOIN stored ON stored.unit = given.unit
+)
+SELECT CASE
+    WHEN NOT mine THEN format('unit %%s is claimed anew, or its offsets were reset', unit)
+    WHEN NOT coalesce(done OR here, false)
+    THEN format('unit %%s is at %%s, not at %%s', unit, coalesce(next::text, 'none'), "start")
+END AS problem, coalesce(done, false) AS done
+FROM compared ORDER BY unit"""
+_ADVANCE: Final = f"""
+WITH {_MOVES}
+UPDATE {{table}} AS stored SET next = given."end", topic_id = given.topic_id, line = given.line_after
+FROM given
+WHERE stored.worker = given.worker AND stored.connector = given.connector AND stored.unit = given.unit"""
 _OF_CONNECTOR: Final = "worker = %(worker)s AND connector = %(connector)s"
 _OF_UNITS: Final = f"{_OF_CONNECTOR} AND unit = ANY(%(units)s)"
 
@@ -143,34 +177,33 @@ class PostgresPositions:
         Returns False if a transaction with the same moves was committed before (its answer was lost), so
         that nothing must be written. Raises ``Superseded``.
         """
-        found = self.locked(connection, [move.unit for move in moves])
-        done = 0
-        for move in moves:
-            state = found.get(move.unit)
-            if state is None or state.session != session:
-                raise Superseded(f"unit {move.unit} is claimed anew, or its offsets were reset")
-            if (state.line, state.next) == (move.line_after, move.end) and (
-                move.jump or move.start < move.end
-            ):
-                done += 1
-            elif state.line != move.line or (not move.jump and state.next != move.start):
-                raise Superseded(f"unit {move.unit} is at {state.next}, not at {move.start}")
+        batch = self.encoded(session, moves)
+        found = self._run(connection, _CHECK, batch=batch).fetchall()
+        for problem, _ in found:
+            if problem is not None:
+                raise Superseded(problem)
+        done = sum(is_done for _, is_done in found)
         if done and done == len(moves):
             return False
         if done:
             raise Superseded(f"{done} of {len(moves)} units were moved by another transaction")
-        self._run(
-            connection,
-            "UPDATE {table} AS stored SET next = given.next, topic_id = given.topic_id, line = given.line "
-            "FROM unnest(%(units)s::text[], %(ends)s::bigint[], %(ids)s::text[], %(lines)s::text[]) "
-            "AS given (unit, next, topic_id, line) "
-            f"WHERE {_OF_CONNECTOR} AND stored.unit = given.unit",
-            units=[move.unit for move in moves],
-            ends=[move.end for move in moves],
-            ids=[move.topic_id for move in moves],
-            lines=[move.line_after for move in moves],
-        )
+        self._run(connection, _ADVANCE, batch=batch)
         return True
+
+    def encoded(self, session: str, moves: Sequence[Move]) -> str:
+        """Returns the parameter of the statements of ``advance``, in JSON."""
+        rows = [{**asdict(move), "line_after": move.line_after} for move in moves]
+        batch = {"worker": self.group_id, "connector": self.connector, "session": session, "moves": rows}
+        return json.dumps(batch)
+
+    @property
+    def statements(self) -> "tuple[str, str]":
+        """The statements of ``advance`` for another client, whose parameter is written as a question mark.
+
+        The first one locks the rows and returns one for each move: its ``problem`` (null: there is none), and
+        whether it was ``done`` before. The second one moves the positions.
+        """
+        return _for_jdbc(self._sql(_CHECK)), _for_jdbc(self._sql(_ADVANCE))
 
     def put(
         self, connection: "psycopg.Connection[Any]", offsets: Mapping[str, int | None], session: str
@@ -288,3 +321,7 @@ class PostgresPositions:
         from psycopg import sql
 
         return sql.SQL(text).format(table=identifier(self.table))
+
+
+def _for_jdbc(statement: "sql.Composed") -> str:
+    return statement.as_string(None).replace("%(batch)s", "?").replace("%%", "%")

@@ -122,6 +122,11 @@ def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Offs
     except Exception as error:
         # It was cancelled, or what failed was not a slot's own work.
         return Outcome(0, [SlotFailure(0, FailureKind.FAILED, str(error))])
+    return outcome_of(answer, slots)
+
+
+def outcome_of(answer: Sequence[Mapping[str, Any]], slots: Sequence[Sequence[OffsetRange]]) -> Outcome:
+    """Returns the outcome of slots by the answer of the JVM for each."""
     return Outcome(
         sum(slot.get("rows", 0) for slot in answer),
         [

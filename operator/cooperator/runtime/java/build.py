@@ -38,7 +38,7 @@ def compile_to(target: Path, javac: str = "javac") -> str:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SystemExit("pyspark is not installed here; its classes are needed to compile")
-    bundles = ("spark-kafka", "spark-s3", "aws-sdk")
+    bundles = ("spark-kafka", "postgresql", "spark-s3", "aws-sdk")
     jars = [Path(spec.origin).parent / "jars" / "*", *(jar for bundle in bundles for jar in resolve(bundle))]
     class_path = os.pathsep.join(map(str, jars))
     options = ["--release", RELEASE, "-g:none", "-classpath", class_path, "-d", str(target)]

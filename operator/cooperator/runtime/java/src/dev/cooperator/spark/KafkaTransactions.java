@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.spark.SparkEnv;
@@ -118,7 +119,7 @@ public final class KafkaTransactions {
       }
     }
     Opening.Result[] results = new Opening.Result[slots];
-    runJob(new Opening(target, session), results, Opening.Result.class);
+    runJob(rows, new Opening(target, session), first(slots), results, Opening.Result.class);
     Map<Integer, String> places = new TreeMap<>();
     for (int slot = 0; slot < slots; slot++) {
       if (results[slot].failure() != null) {
@@ -172,7 +173,8 @@ public final class KafkaTransactions {
               node.path("given").asBoolean()));
     }
     SlotResult[] results = new SlotResult[works.size()];
-    runJob(new SlotTask(target, works.toArray(SlotWork[]::new)), results, SlotResult.class);
+    SlotTask task = new SlotTask(target, works.toArray(SlotWork[]::new));
+    runJob(rows, task, first(works.size()), results, SlotResult.class);
     ObjectNode answer = JSON.createObjectNode();
     for (SlotResult result : results) {
       answer.withArray("slots").add(result.json());
@@ -180,18 +182,23 @@ public final class KafkaTransactions {
     return answer.toString();
   }
 
-  /** Runs a function in a Spark task of each of the first slots. */
-  private <T> void runJob(
-      Function2<TaskContext, Iterator<InternalRow>, T> function, T[] results, Class<T> type) {
-    List<Object> slots = new ArrayList<>();
-    for (int slot = 0; slot < results.length; slot++) {
-      slots.add(slot);
-    }
+  private static List<Object> first(int slots) {
+    return IntStream.range(0, slots).<Object>mapToObj(slot -> slot).toList();
+  }
+
+  /** Runs a function in a Spark task of each of the slots; {@code results} gets theirs by their numbers. */
+  static <T> void runJob(
+      RDD<InternalRow> rows,
+      Function2<TaskContext, Iterator<InternalRow>, T> function,
+      List<Object> slots,
+      T[] results,
+      Class<T> type) {
+    // Spark passes the index of a slot in the list.
     Function2<Object, T, BoxedUnit> keep =
         new AbstractFunction2<>() {
           @Override
-          public BoxedUnit apply(Object slot, T result) {
-            results[(Integer) slot] = result;
+          public BoxedUnit apply(Object index, T result) {
+            results[(Integer) slots.get((Integer) index)] = result;
             return BoxedUnit.UNIT;
           }
         };
@@ -203,6 +210,16 @@ public final class KafkaTransactions {
     Map<String, String> found = new TreeMap<>();
     target.get("settings").properties().forEach(each -> found.put(each.getKey(), each.getValue().asText()));
     return found;
+  }
+
+  /** Returns what ends the Spark task; it throws an error of the JVM itself. */
+  static RuntimeException rethrown(Throwable error) {
+    if (error instanceof Error) {
+      throw (Error) error;
+    }
+    return error instanceof TaskKilledException
+        ? (TaskKilledException) error
+        : new KafkaException("the Spark task was cancelled", error);
   }
 
   /** Runs in the Spark task of a slot. */
@@ -249,15 +266,6 @@ public final class KafkaTransactions {
       } finally {
         SlotWork.leave(context);
       }
-    }
-
-    private static RuntimeException rethrown(Throwable error) {
-      if (error instanceof Error) {
-        throw (Error) error;
-      }
-      return error instanceof TaskKilledException
-          ? (TaskKilledException) error
-          : new KafkaException("the Spark task was cancelled", error);
     }
   }
 
@@ -329,7 +337,7 @@ public final class KafkaTransactions {
   }
 
   /** Whether the optimizer or the analyzer puts something into the plan that must differ between batches. */
-  private static boolean variesByBatch(LogicalPlan plan) {
+  static boolean variesByBatch(LogicalPlan plan) {
     return !plan.deterministic() || plan.containsPattern(TreePattern.CURRENT_LIKE());
   }
 }

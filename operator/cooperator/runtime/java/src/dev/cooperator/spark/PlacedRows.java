@@ -2,6 +2,7 @@ package dev.cooperator.spark;
 
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
@@ -30,6 +31,13 @@ final class PlacedRows extends RDD<InternalRow> {
 
   static void place(String idPrefix, Map<Integer, String> places) {
     PLACES.put(idPrefix, places);
+  }
+
+  /** Adds places; those of other slots stay. */
+  static void add(String idPrefix, Map<Integer, String> places) {
+    Map<Integer, String> all = new TreeMap<>(PLACES.getOrDefault(idPrefix, Map.of()));
+    all.putAll(places);
+    PLACES.put(idPrefix, all);
   }
 
   static void forget(String idPrefix) {

@@ -2,7 +2,9 @@ package dev.cooperator.spark;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.Serializable;
+import java.sql.SQLException;
 import java.util.List;
+import java.util.Set;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
@@ -26,6 +28,11 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
           OutOfOrderSequenceException.class,
           TransactionAbortedException.class,
           UnknownProducerIdException.class);
+
+  private static final Set<String> PASSING_CLASSES = Set.of("08", "40", "53", "57", "58");
+
+  /** Read-only (a standby), idle in a transaction for too long, a lock not available. */
+  private static final Set<String> PASSING = Set.of("25006", "25P03", "55P03");
 
   /** {@code counts}: the records read of each unit. */
   static SlotResult done(long rows, long[] counts) {
@@ -70,8 +77,14 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
       if (cause instanceof RangeConsumer.DataLoss) {
         return "data_loss";
       }
+      if (cause instanceof SQLException refused) {
+        return passes(refused) ? "retriable" : isOfValues(refused) ? ROWS : "failed";
+      }
       boolean isLost = LOST.stream().anyMatch(lost -> lost.isInstance(cause));
-      if (isLost || cause instanceof RetriableException || cause instanceof SlotWriter.NotOpen) {
+      if (isLost
+          || cause instanceof RetriableException
+          || cause instanceof SlotWriter.NotOpen
+          || cause instanceof CopyWriter.Superseded) {
         return "retriable";
       }
     }
@@ -87,5 +100,20 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
       }
     }
     return state.startsWith("22") || state.startsWith("39") || state.equals("P0001");
+  }
+
+  /** A data exception, or a violated constraint. */
+  private static boolean isOfValues(SQLException error) {
+    String state = error.getSQLState();
+    return state.startsWith("22") || state.startsWith("23");
+  }
+
+  /** The same as in {@code connectors/postgres.py}: a server is away, or another transaction in the way. */
+  private static boolean passes(SQLException error) {
+    String state = error.getSQLState();
+    return error instanceof SlotConnections.Unreachable
+        || state == null
+        || PASSING_CLASSES.contains(state.substring(0, Math.min(2, state.length())))
+        || PASSING.contains(state);
   }
 }

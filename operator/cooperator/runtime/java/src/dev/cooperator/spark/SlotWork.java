@@ -45,6 +45,13 @@ final class SlotWork implements Serializable {
     this.isGiven = isGiven;
   }
 
+  /** Returns the work of a slot whose positions are not records. */
+  static SlotWork of(int slot, List<OffsetRange> ranges) {
+    List<Unit> units = new ArrayList<>(ranges.size());
+    ranges.forEach(range -> units.add(new Unit(range, "", "", -1)));
+    return new SlotWork(slot, "", units, null, false);
+  }
+
   List<OffsetRange> ranges() {
     List<OffsetRange> found = new ArrayList<>(units.size());
     units.forEach(unit -> found.add(unit.range()));
@@ -55,8 +62,12 @@ final class SlotWork implements Serializable {
     this.counts = counts;
   }
 
-  boolean isRead() {
-    return isGiven || counts != null;
+  /** Throws {@link IllegalStateException} unless all ranges were read to their ends. */
+  void checkIsRead() {
+    if (!isGiven && counts == null) {
+      throw new IllegalStateException(
+          "not all records were read: remove what drops records by their number (LIMIT) from the SQL");
+    }
   }
 
   /** The number of records of each unit's range; empty if they were read before. */

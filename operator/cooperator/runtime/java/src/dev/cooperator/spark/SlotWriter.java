@@ -81,10 +81,7 @@ final class SlotWriter {
 
   /** Commits the rows with the positions, if the slot's ranges were read to their ends. */
   void commit() throws Exception {
-    if (!work.isRead()) {
-      throw new IllegalStateException(
-          "not all records were read: remove what drops records by their number (LIMIT) from the SQL");
-    }
+    work.checkIsRead();
     for (SlotWork.Unit unit : work.units) {
       producer.send(
           new ProducerRecord<>(
