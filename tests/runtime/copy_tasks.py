@@ -159,7 +159,7 @@ class Proxy:
         self, source: socket.socket, sink: socket.socket, loses: threading.Event, inspects: bool
     ) -> None:
         copies = False
-        with suppress(OSError), source, sink:
+        try:
             while data := source.recv(65_536):
                 if inspects:
                     copies = copies or b"COPY " in data
@@ -171,6 +171,14 @@ class Proxy:
                     self.lost += 1
                     return
                 sink.sendall(data)
+        except OSError:
+            log.debug("a connection has ended")
+        finally:
+            for each in (source, sink):
+                with suppress(OSError):
+                    # Closing alone would not wake the thread that reads from it.
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
 
 
 @contextmanager
