@@ -91,10 +91,12 @@ final class EnvelopeValues implements ValueReader {
       end--;
     }
     require(end > from && data[end] == '}' && data[from] > 0, "it is no object");
-    for (int at = from; at < end; at++) {
-      require(data[at] != 0, "it is not valid JSON");
+    if (!ValueReader.isPlain(data, from, end)) {
+      for (int at = from; at < end; at++) {
+        require(data[at] != 0, "it is not valid JSON");
+      }
+      ValueReader.requireText(data, from, end);
     }
-    ValueReader.requireText(data, from, end);
     try (JsonParser parser = JSON.createParser(data, from, end - from)) {
       parser.nextToken();
       Object found = reader.read(parser);

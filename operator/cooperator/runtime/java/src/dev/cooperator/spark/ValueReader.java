@@ -68,13 +68,18 @@ interface ValueReader {
     return Decimal.apply(found, type.precision(), type.scale());
   }
 
-  /** Requires valid UTF-8, which neither Avro's nor Jackson's reader checks. */
-  static void requireText(byte[] data, int from, int until) {
+  /** Whether there are only characters of ASCII besides U+0000. */
+  static boolean isPlain(byte[] data, int from, int until) {
     int at = from;
     while (at < until && data[at] > 0) {
       at++;
     }
-    if (at == until) {
+    return at == until;
+  }
+
+  /** Requires valid UTF-8, which neither Avro's nor Jackson's reader checks. */
+  static void requireText(byte[] data, int from, int until) {
+    if (isPlain(data, from, until)) {
       return;
     }
     try {
