@@ -147,14 +147,14 @@ def test_a_commit_whose_answer_is_lost_is_found(
 ) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 500)
-    with losing_answers(postgres, 3) as (proxy, config):
+    with losing_answers(postgres, 2) as (proxy, config):
         limits = Limits(100, 100)
         with CopyTask(session, cluster, postgres, table, places, limits=limits, config=config) as task:
             eventually(lambda: postgres.count(table) >= 1_000, 60, f"{task.error} {task.said}")
             eventually(lambda: task.reached(postgres) == dict.fromkeys(places, 500))
-        assert proxy.lost == 3
+        assert proxy.lost == 2
     assert values(postgres, table) == values_of(places, 500)
-    assert task.loop.counts.failures == 3
+    assert task.loop.counts.failures == 2
 
 
 def test_a_task_that_is_stopped_in_mid_copy_ends_at_once_and_leaves_nothing(
