@@ -96,8 +96,8 @@ class KafkaToPostgresOptions(ConversionOptions, PostgresOptions):
     trigger_interval_ms: int = trigger_interval(LOOP_INTERVAL_MS)
     max_offsets: int = option(
         "max.offsets.per.trigger",
-        10_000,
-        expected="the maximum number of records in a batch, which has to fit into memory",
+        100_000,
+        expected="the maximum number of records in a batch (10000 where the member converts them)",
         ge=1,
     )
 

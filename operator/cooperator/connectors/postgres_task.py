@@ -48,8 +48,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MAX_OFFSETS: Final = 100_000
-"""The maximum number of records in a batch of a task."""
+_MAX_OFFSETS: Final = 200_000
+"""The maximum number of records in a batch of a task, unless the option for one partition is greater."""
+_MAX_CONVERTED: Final = 10_000
+"""The default of a batch that is converted row by row."""
 
 TargetOf = Callable[[tuple[tuple[str, str], ...], str], FittedTable]
 """Returns where rows with these columns (names and Spark's types) from a topic go."""
@@ -87,9 +89,13 @@ def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) ->
 
 
 def _limits(options: KafkaToPostgresOptions, units: int, *, is_converted: bool) -> Limits:
-    """A batch that is converted row by row is held in memory, so the option limits all of it."""
-    per_task = min(_MAX_OFFSETS, options.max_offsets * units)
-    return Limits(options.max_offsets, options.max_offsets if is_converted else per_task)
+    """A batch that is converted row by row is held in memory, so the limit is that of all units then."""
+    if is_converted:
+        is_set = "max_offsets" in options.model_fields_set
+        at_most = options.max_offsets if is_set else _MAX_CONVERTED
+        return Limits(at_most, at_most)
+    per_task = max(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
+    return Limits(options.max_offsets, per_task)
 
 
 def _parts(
