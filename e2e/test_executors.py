@@ -1,22 +1,20 @@
 """Members whose Spark makes its executors as pods: rows flow through them, and they end with their driver."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 
 from cooperator.connectors.output import read_units
 from cooperator.connectors.topics import ensure_topic
 from e2e.node_installation import NodeNamespace
+from tests.harness.recipes import FOLDER, Recipe
 from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200), slow("env -u CI pytest e2e/test_executors.py")]
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "recipes" / "executors" / "executors.yaml"
 SMALL = {
     "spark.executor.instances": 1,
     "spark.executor.cores": 1,
@@ -25,21 +23,19 @@ SMALL = {
 }
 
 
-def apply_example(place: NodeNamespace) -> None:
-    """Apply the example without what the test cluster lacks: such resources, a name server, a registry."""
-    *rights, worker = yaml.safe_load_all(EXAMPLE.read_text())
+def apply_recipe(place: NodeNamespace) -> None:
+    """Apply the recipe with less of what the test cluster has little of."""
+    changes = {"kafka-bootstrap.kafka:9092": place.bootstrap_servers, "lake-checkpoints": "checkpoints"}
+    *rights, worker = Recipe(FOLDER / "executors" / "executors.yaml").edited(changes)
     for manifest in rights:
         manifest["metadata"]["namespace"] = place.namespace
         for subject in manifest.get("subjects", ()):
             subject["namespace"] = place.namespace
     place.cluster.apply(*rights)
     spec = worker["spec"]
-    del spec["bootstrapServers"], spec["resources"]
-    spec["checkpointVolume"]["claimName"] = "checkpoints"
+    del spec["resources"]
     spec["spark"]["heapMb"] = 512
     spec["spark"]["conf"] |= SMALL
-    api = place.cluster.api.get("/api/v1/namespaces/default/services/kubernetes")["spec"]["clusterIP"]
-    spec["template"] = {"spec": {"hostAliases": [{"ip": api, "hostnames": ["kubernetes.default.svc"]}]}}
     place.worker("wide", **{**spec, "replicas": 1, "imagePullPolicy": "Never"})
 
 
@@ -57,7 +53,7 @@ class Rows:
         """Wait until the first rows have arrived; returns the driver's pod and its executor's."""
         self.produce("first")
         self._place.operator(worker={"serviceAccounts": ["wide"]})
-        apply_example(self._place)
+        apply_recipe(self._place)
         sql = "SELECT value FROM input"
         config = {"topics": self._topic, "path": "/checkpoints/out", "sql": sql, "format": "json"}
         self._place.connector("archive", "wide", **{"class": "kafka-to-files"}, tasksMax=2, config=config)
