@@ -52,19 +52,18 @@ class InterruptedWorker:
         pods = self._place.pods()
         return {name for name in MEMBERS if name in pods and self._place.node_of(name) == self._node.name}
 
-    def has_a_member_there(self) -> None:
-        """Have one member move to the second node if none is there."""
-        if self.members_there():
-            return
-        other = self._place.nodes.nodes[0].name
-        self._place.cluster.kubectl("cordon", other)
-        try:
-            self._place.delete_pod(MEMBERS[-1])
-            self._place.eventually(lambda: self.members_there() == {MEMBERS[-1]}, 120)
-        finally:
-            self._place.cluster.kubectl("uncordon", other)
-        self.at_rest()
-        self._place.eventually(lambda: MEMBERS[-1] in where(self._seen.records).values(), 120)
+    def has_tasks_there(self) -> None:
+        """Wait until a member on the second node runs tasks; one moves there if none is there."""
+        if not self.members_there():
+            other = self._place.nodes.nodes[0].name
+            self._place.cluster.kubectl("cordon", other)
+            try:
+                self._place.delete_pod(MEMBERS[-1])
+                self._place.eventually(lambda: self.members_there() == {MEMBERS[-1]}, 120)
+            finally:
+                self._place.cluster.kubectl("uncordon", other)
+        # A new member gets tasks when its JVM is up.
+        self._place.eventually(lambda: self.members_there() & {*where(self._seen.records).values()}, 120)
         self.at_rest()
 
     def interrupted(self, number: int) -> dict[TaskId, int]:
@@ -112,7 +111,7 @@ def test_a_machine_that_ends_after_its_notice_costs_each_task_one_hand_over(plac
         lake = InterruptedWorker(place, seen, flow)
         lake.at_rest()
         for number in range(COUNT):
-            lake.has_a_member_there()
+            lake.has_tasks_there()
             before = len(interruptions(place))
             unassigned = lake.interrupted(number)
             sys.stderr.write(
