@@ -69,7 +69,8 @@ def running(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedBroker) ->
     try:
         local("up", "--bootstrap-servers", broker.bootstrap_servers)
         local.apply(worker(local), CONNECTOR.replace("FOLDER", str(local.state.root)))
-        eventually(local.placed, PATIENCE_S, "all tasks run")
+        # The second worker may join when the first one runs all tasks already.
+        eventually(lambda: len({*local.placed().values()}) == 2, PATIENCE_S, "both run tasks")
         yield local
     finally:
         kill_everything(local.state)

@@ -44,6 +44,7 @@ class Postgres:
             free.bind(("127.0.0.1", 0))
             self.port = int(free.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        self._tls = False
         secret = self._root / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
@@ -62,12 +63,23 @@ class Postgres:
         """A connector's options. The password is no reference, since runtimes get resolved values."""
         return {"connection.url": self.url, "connection.user": "tester", "connection.password": PASSWORD}
 
+    def encrypt(self, certificate: Path, key: Path) -> None:
+        """Offers TLS from the next start on."""
+        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+            target = Path(self._data) / name
+            shutil.copy(source, target)
+            target.chmod(0o600)
+            if self._as:
+                os.chown(target, self._as["user"], self._as["group"])
+        self._tls = True
+
     def start(self) -> None:
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
             "unix_socket_directories": self._root,
             "fsync": "off",
+            "ssl": "on" if self._tls else "off",
         }
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self._root / "log").open("ab") as output:

@@ -16,7 +16,7 @@ _LOCAL: Final = (
 )
 _LOCAL_DIRECTORY: Final = (
     "Class {} writes to {}, and each member of its Worker has a directory of its own at that path: its files "
-    "are lost with the pod, and when a member is replaced, or a task moves, rows are written again. Mount a "
+    "are lost with the member, and when that is replaced, or a task moves, rows are written again. Mount a "
     "volume there that all members share (spec.template of the Worker), or use s3a://bucket/path."
 )
 
