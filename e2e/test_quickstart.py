@@ -168,6 +168,8 @@ def are_gone(place: NodeNamespace) -> bool:
     return all(place.is_gone(plural, name) for plural, names in NAMES.items() for name in names)
 
 
+# Every run checks the chart's objects (tests/charts/test_quickstart.py), and installs it (test_release.py).
+@slow("env -u CI pytest e2e/test_quickstart.py")
 def test_the_commands_of_the_readme_and_of_the_notes_show_what_they_promise(
     empty: NodeNamespace, user: Terminal
 ) -> None:
