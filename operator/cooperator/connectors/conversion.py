@@ -52,6 +52,11 @@ class ConversionOptions(KafkaSourceOptions, DecodingOptions, DeadLetterOptions):
         ge=-1,
     )
 
+    @property
+    def is_collected(self) -> bool:
+        """Whether batches may have to be converted on the driver, row by row."""
+        return self.by_record or self.tolerance == "all"
+
     @model_validator(mode="after")
     def _letters_are_not_read_again(self) -> Self:
         if self.dead_letters and reads(self, self.dead_letters):

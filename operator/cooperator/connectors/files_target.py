@@ -51,11 +51,6 @@ class KafkaToFilesOptions(ConversionOptions):
     def select_option(self) -> str:
         return "sql" if self.sql else "transform.sql"
 
-    @property
-    def is_collected(self) -> bool:
-        """Whether batches may have to be converted on the driver, row by row."""
-        return self.by_record or self.tolerance == "all"
-
     @model_validator(mode="after")
     def _one_select(self) -> Self:
         if self.sql and self.transform_sql:

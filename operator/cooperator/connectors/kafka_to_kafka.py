@@ -186,10 +186,6 @@ def _limits(options: KafkaToKafkaOptions, units: int) -> Limits:
     return Limits(options.max_offsets, min(_MAX_OFFSETS, options.max_offsets * units))
 
 
-def _is_collected(options: KafkaToKafkaOptions) -> bool:
-    return options.by_record or options.tolerance == "all"
-
-
 def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Opening) -> Batches:
     source = BatchSource(
         consumer_settings(options),
@@ -208,7 +204,7 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
         topic_of = options.target if is_apart else None
         return SparkBatches(opening.spark, source, rows, opening.target, topic_of)
 
-    if not _is_collected(options):
+    if not options.is_collected:
         return in_plan(Decoding())
 
     def prepared(decoding: Decoding) -> SparkBatches:

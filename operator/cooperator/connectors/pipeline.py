@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cooperator.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.connectors.offsets.sinks import file_sink, has_readable_log
 from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace
-from cooperator.connectors.offsets.unit_log import WITH_STATE, commit_version
 from cooperator.connectors.options import (
     OptionError,
     Options,
@@ -25,7 +24,7 @@ from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.spark import SparkConnector, partitioned
-from cooperator.connectors.stateful import has_state, restore_state
+from cooperator.connectors.stateful import restore_state
 from cooperator.connectors.transform import selected
 from cooperator.model.text import did_you_mean, otherwise
 
@@ -69,10 +68,9 @@ class Pipeline(SparkConnector[PipelineOptions]):
         return has_readable_log(output, _place(context))
 
     def before_start(self, stream: "DataFrame", options: PipelineOptions, context: UnitContext) -> None:
-        if _output(options, context.unit) is not None and has_state(stream):
-            place = _place(context)
-            if commit_version(place.checkpoint) in (WITH_STATE, None):
-                restore_state(stream, options.output_mode, context, file_sink(_output).at(options, place))
+        if _output(options, context.unit) is not None:
+            sink_has = file_sink(_output).at(options, _place(context))
+            restore_state(stream, options.output_mode, context, sink_has)
 
     def runs_remotely(self, options: PipelineOptions) -> bool:
         return not options.data_sources

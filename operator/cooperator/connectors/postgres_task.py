@@ -116,7 +116,7 @@ def _parts(
     source = BatchSource(
         consumer_settings(options),
         pool=str(context.task),
-        headers=options.by_record or options.tolerance == "all",
+        headers=options.is_collected,
         fail_on_data_loss=options.fail_on_data_loss,
     )
     avro = reader_of(options)
@@ -124,18 +124,18 @@ def _parts(
         partition: _Unit(unit, options, context, database, positions, owned, target, stopped, avro)
         for partition, unit in units.items()
     }
-    converts = options.by_record or options.tolerance == "all"
     by_topic = SOURCE in options.table and len(topics) > 1
     slots = slots_for(len(units))
     no_records = read(spark, source, slots=LEAST_SLOTS)
 
     def queries_of(decoding: Decoding) -> dict[str, CopyQuery]:
         """Raises ``OptionError`` for rows that do not fit; empty if Spark cannot make lines of some."""
-        unit_of = {partition.topic: unit for partition, unit in by_record.items()}
-        found = {
-            topic: _query(unit_of[topic].conversion, decoding, topic, no_records, target, converts)
-            for topic in topics
-        }
+        # Where no row is left out, a conversion depends on nothing of the topic, and is analysed once.
+        shared = None if options.is_collected else next(iter(by_record.values())).conversion
+        used = {partition.topic: shared or unit.conversion for partition, unit in by_record.items()}
+        records = decoding.applied(no_records)
+        types = {each: tuple(each.relation(records).dtypes) for each in dict.fromkeys(used.values())}
+        found = {topic: _query(used[topic], decoding, topic, types[used[topic]], target) for topic in topics}
         queries = {topic: query for topic, query in found.items() if query is not None}
         return queries if len(queries) == len(found) else {}
 
@@ -159,13 +159,12 @@ def _parts(
 
     batches: Batches
     by_jdbc = _copies_by_jdbc(database)
-    if queries and by_jdbc and not converts:
+    if queries and by_jdbc and not options.is_collected:
         batches = in_plan(queries)
     else:
-        by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
-        plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
-        batches = by_row
-        if converts and by_jdbc:
+        batches = by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
+        if options.is_collected and by_jdbc:
+            plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
             batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
     return LoopParts(
         ownership=owned,
@@ -189,16 +188,13 @@ def _query(
     conversion: Conversion,
     decoding: Decoding,
     topic: str,
-    no_records: "DataFrame",
+    types: tuple[tuple[str, str], ...],
     target: TargetOf,
-    is_of_topic: bool,
 ) -> CopyQuery | None:
     """Returns the query that copies the records of a topic; None if Spark cannot make lines of its rows.
 
-    Raises ``OptionError`` for rows that do not fit. ``is_of_topic``: the conversion is that of the topic's
-    table.
+    ``types`` are those of the rows. Raises ``OptionError`` for rows that do not fit.
     """
-    types = tuple(conversion.relation(decoding.applied(no_records)).dtypes)
     table, rows = target(types, topic)
     held = tuple((name, table.columns.get(name, "")) for name, _ in types)
     if not can_be_lines(types, dict(held)):
@@ -207,7 +203,7 @@ def _query(
     def make(records: "DataFrame") -> Texts:
         return texts(conversion.relation(decoding.applied(records)), dict(held))
 
-    return CopyQuery((held, topic if is_of_topic else ""), make, rows)
+    return CopyQuery((held, conversion), make, rows)
 
 
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":

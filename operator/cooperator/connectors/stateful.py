@@ -50,7 +50,7 @@ def set_state_format(session: "SparkSession", rows: "DataFrame", checkpoint: Pla
     checkpoint has recorded is restored by Spark itself.
     """
     found = commit_version(checkpoint)
-    if not has_state(rows):
+    if not _has_state(rows):
         if found == WITH_STATE:
             raise _refused()
         return
@@ -69,7 +69,9 @@ def restore_state(stream: "DataFrame", output_mode: str, context: UnitContext, s
     """
     checkpoint = context.checkpoint
     committed, newest = reached(checkpoint)
-    if newest <= committed or not has_state(stream) or not sink_has(query_of(checkpoint), newest):
+    if newest <= committed or commit_version(checkpoint) not in (WITH_STATE, None) or not _has_state(stream):
+        return
+    if not sink_has(query_of(checkpoint), newest):
         return
     from pyspark.errors import StreamingQueryException
 
@@ -104,7 +106,7 @@ def _refused() -> OptionError:
     return OptionError([Problem("transform.sql", None, problem, remedy)])
 
 
-def has_state(rows: "DataFrame") -> bool:
+def _has_state(rows: "DataFrame") -> bool:
     """Whether Spark keeps state for a query. Unknown on a Spark Connect server, where it is False."""
     untyped: Any = rows
     if not hasattr(untyped, "_jdf"):
