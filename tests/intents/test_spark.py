@@ -29,6 +29,7 @@ from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
+from tests.microbatch.tasks import LoopThread
 from tests.runtime.s3_server import S3Server
 
 pytestmark = [
@@ -70,7 +71,7 @@ def text(rows: Any) -> Any:
     return rows.selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
 
 
-class Task:
+class Task(LoopThread):
     """An attempt at some partitions. ``freeze`` stops its next publication until ``wake``."""
 
     def __init__(
@@ -85,6 +86,7 @@ class Task:
         partition_by: Sequence[str] = (),
         file_format: str = "parquet",
     ) -> None:
+        super().__init__()
         stopped = threading.Event()
         names = {unit: str(unit) for unit in units}
         self.units = FileUnits(Claim(Epoch(1, attempt), 1, "m-0"), names, lambda unit: store, stopped)
@@ -92,8 +94,6 @@ class Task:
         own = session_of_task(session)
         self.stager = SparkStager(own, source, transform, FileFormat(file_format, partition_by))
         self.watcher = EndWatcher(SparkEnds(session, cluster.java))
-        self.said: list[str] = []
-        self.error: BaseException | None = None
         self.loop = TaskLoop(
             units=units,
             ownership=self.units,
@@ -105,23 +105,6 @@ class Task:
             say=self.said.append,
             stopped=stopped,
         )
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self.loop.run()
-        except BaseException as error:
-            self.error = error
-
-    def __enter__(self) -> "Task":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.loop.stop()
-        self.thread.join(60)
-        self.watcher.close()
-        assert not self.thread.is_alive()
 
     def reaches(self, places: Sequence[Partition], offset: int) -> None:
         def at() -> bool:

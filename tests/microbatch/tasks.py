@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import TransactionalIds
@@ -48,7 +48,37 @@ def copy_to(topic: str, *columns: str, where: str = "true") -> Callable[[Any], A
     return lambda rows: rows.selectExpr(f"'{topic}' AS topic", *(columns or ("key", "value"))).where(where)
 
 
-class Task:
+class LoopThread:
+    """Runs a task's loop in a thread, as a context manager. ``error`` is what ended it."""
+
+    loop: TaskLoop
+    watcher: EndWatcher
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run()
+        except BaseException as error:
+            self.error = error
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if any(error):
+            log.error("the task: %s %s %s", self.error, self.said, self.loop.counts)
+        self.loop.stop()
+        self.thread.join(60)
+        self.watcher.close()
+        assert not self.thread.is_alive()
+
+
+class Task(LoopThread):
     """A loop that copies ``units`` to the topic ``output``, with positions in ``positions``.
 
     ``prefix`` is that of transactional ids; with one, the caller creates the topic of positions.
@@ -69,6 +99,7 @@ class Task:
         settings: dict[str, str] | None = None,
         prefix: str = "",
     ) -> None:
+        super().__init__()
         self.output, self.positions = f"{name}-out", f"{name}-positions"
         self.cluster = cluster
         if not prefix:
@@ -80,8 +111,6 @@ class Task:
         self.batches = SparkBatches(session, source, transform or copy_to(self.output), target)
         self.ownership: Any = TopicOwnership(cluster, self.positions, self.batches)
         self.watcher = EndWatcher(SparkEnds(session, cluster.java))
-        self.said: list[str] = []
-        self.error: BaseException | None = None
         self.loop = TaskLoop(
             units=units,
             ownership=self.ownership,
@@ -92,25 +121,6 @@ class Task:
             first_offsets=from_zero,
             say=self.said.append,
         )
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self.loop.run()
-        except BaseException as error:
-            self.error = error
-
-    def __enter__(self) -> "Task":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if any(error):
-            log.error("the task: %s %s %s", self.error, self.said, self.loop.counts)
-        self.loop.stop()
-        self.thread.join(60)
-        self.watcher.close()
-        assert not self.thread.is_alive()
 
     def reached(self) -> dict[Partition, int]:
         """The committed positions."""

@@ -1,10 +1,8 @@
 """Slots on executors of a standalone cluster: each has its producer there, and an executor may be killed."""
 
 from collections.abc import Iterator
-from threading import Event
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pytest
 
@@ -18,12 +16,10 @@ from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget
 from cooperator.connectors.planned_decoding import DecodingPlanner
 from cooperator.connectors.registry import Undecodable
-from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task
-from tests.runtime.spark_servers import StandaloneCluster
+from tests.runtime.spark_servers import executors, two_executors
 
 pytestmark = [
     pytest.mark.real,
@@ -34,37 +30,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def far_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session whose two executors have one core each."""
-    root = tmp_path_factory.mktemp("standalone")
-    servers = StandaloneCluster(root)
-    conf = {
-        "spark.master": servers.url,
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    settings = RuntimeSettings(
-        "lake-0", "incarnation-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
-    )
-    host = SparkHost(settings)
-    session = host.session(Event())
-    eventually(lambda: len(executors()) == 2, 120)
-    yield session
-    host.close(30)
-    servers.close()
-
-
-def executors() -> list[psutil.Process]:
-    """The executors of this process's cluster."""
-    return [each for each in psutil.Process().children(recursive=True) if _is_executor(each)]
-
-
-def _is_executor(process: psutil.Process) -> bool:
-    try:
-        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False  # it has ended
+    with two_executors(tmp_path_factory.mktemp("standalone")) as session:
+        yield session
 
 
 def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_killed(

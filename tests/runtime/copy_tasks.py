@@ -22,6 +22,7 @@ from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.model import Epoch
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
+from tests.microbatch.tasks import LoopThread
 from tests.runtime.postgres import Postgres
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ SLOW_VALUES: Final = (
 """A row of it takes 20 ms, so that a batch is under way for a while."""
 
 
-class CopyTask:
+class CopyTask(LoopThread):
     """A loop that copies ``units`` into ``table``, with claims and positions in the database.
 
     ``columns`` are SQL of the rows' columns; ``key`` are those of a table with keys. A newer ``generation``
@@ -55,6 +56,7 @@ class CopyTask:
         limits: Limits | None = None,
         config: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__()
         options = parse(
             KafkaToPostgresOptions,
             {
@@ -66,8 +68,6 @@ class CopyTask:
                 **(config or {}),
             },
         )
-        self.said: list[str] = []
-        self.error: BaseException | None = None
         stopped = threading.Event()
         self.database = Database(options, table, stopped, self.said.append, options.transaction_timeout_ms)
         with postgres.session() as connection:
@@ -101,25 +101,6 @@ class CopyTask:
             say=self.said.append,
             stopped=stopped,
         )
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            self.loop.run()
-        except BaseException as error:
-            self.error = error
-
-    def __enter__(self) -> "CopyTask":
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if any(error):
-            log.error("the task: %s %s %s", self.error, self.said, self.loop.counts)
-        self.loop.stop()
-        self.thread.join(60)
-        self.watcher.close()
-        assert not self.thread.is_alive()
 
     def reached(self, postgres: Postgres) -> dict[Partition, int | None]:
         """The committed positions."""

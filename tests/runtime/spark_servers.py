@@ -2,14 +2,20 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from typing import Any
 
+import psutil
 import pyspark
 
 from cooperator.artifacts import find_java, java_home, resolve
 from cooperator.local.settings import free_port
+from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.class_path import packaged
+from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually
 
 HOME = Path(pyspark.__file__).parent
@@ -98,3 +104,37 @@ class ConnectServer:
 
     def close(self) -> None:
         self._server.kill()
+
+
+@contextmanager
+def two_executors(root: Path) -> Iterator[Any]:
+    """A session on a standalone cluster, whose two executors have one core each."""
+    servers = StandaloneCluster(root)
+    conf = {
+        "spark.master": servers.url,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    settings = RuntimeSettings(
+        "lake-0", "incarnation-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
+    )
+    host = SparkHost(settings)
+    session = host.session(Event())
+    eventually(lambda: len(executors()) == 2, 120)
+    yield session
+    host.close(30)
+    servers.close()
+
+
+def executors() -> list[psutil.Process]:
+    """The executors of this process's clusters."""
+    return [each for each in psutil.Process().children(recursive=True) if _is_executor(each)]
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return "CoarseGrainedExecutorBackend" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False  # it has ended

@@ -2,20 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from threading import Event
 from typing import Any
 
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.runtime import RuntimeSettings
-from cooperator.runtime.session import SparkHost
 from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
-from tests.microbatch.test_executors import executors
 from tests.runtime.copy_tasks import CopyTask
 from tests.runtime.postgres import Postgres
-from tests.runtime.spark_servers import StandaloneCluster
+from tests.runtime.spark_servers import executors, two_executors
 
 pytestmark = [
     pytest.mark.real,
@@ -26,25 +22,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def far_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session whose two executors have one core each."""
-    root = tmp_path_factory.mktemp("standalone")
-    servers = StandaloneCluster(root)
-    conf = {
-        "spark.master": servers.url,
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    settings = RuntimeSettings(
-        "lake-0", "incarnation-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
-    )
-    host = SparkHost(settings)
-    session = host.session(Event())
-    eventually(lambda: len(executors()) == 2, 120)
-    yield session
-    host.close(30)
-    servers.close()
+    with two_executors(tmp_path_factory.mktemp("standalone")) as session:
+        yield session
 
 
 def test_slots_keep_their_executors_and_rows_are_there_once_when_one_is_killed(
