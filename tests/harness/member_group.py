@@ -153,27 +153,32 @@ class MemberGroup:
     # --- members ---
 
     def member(
-        self, identity: str, inside: Sequence[str] = (), warm_up_ms: int = 0, **options: str
+        self, identity: str, inside: Sequence[str] = (), cold: bool = False, **options: str
     ) -> MemberProcess:
-        """Start a member. ``inside`` prefixes its command, to run it somewhere else. ``warm_up_ms`` is how
-        long after its start its runtime can run anything (see ``warm_ms``)."""
+        """Start a member. ``inside`` prefixes its command, to run it somewhere else. A ``cold`` one can run
+        nothing until ``warm_up``."""
         incarnation = uuid.uuid4().hex[:12]
         arguments = self._arguments(identity, incarnation, options)
         program = ["-m", "cooperator.cli"]
-        if warm_up_ms:
-            program = [str(HERE / "slow_worker.py"), str(warm_up_ms), str(self._warm_file(identity))]
+        if cold:
+            files = (self._warm_file(identity, said) for said in (True, False))
+            program = [str(HERE / "slow_worker.py"), *map(str, files)]
         command = [*inside, sys.executable, *program, *arguments]
         child = processes.spawn(command, incarnation, self.directory / f"{identity}.log")
         member = MemberProcess(identity, incarnation, child, self)
         self.members.append(member)
         return member
 
-    def warm_ms(self, identity: str) -> int:
-        """When (ms since the epoch) a member with a ``warm_up_ms`` was warm, by its own report."""
-        return int(self._warm_file(identity).read_text())
+    def warm_up(self, identity: str) -> None:
+        """Let a cold member become warm."""
+        self._warm_file(identity, said=True).touch()
 
-    def _warm_file(self, identity: str) -> Path:
-        return self.directory / f"{identity}.warm"
+    def warm_ms(self, identity: str) -> int:
+        """When (ms since the epoch) a member that was cold became warm, by its own report."""
+        return int(self._warm_file(identity, said=False).read_text())
+
+    def _warm_file(self, identity: str, said: bool) -> Path:
+        return self.directory / f"{identity}.{'warm-up' if said else 'warm'}"
 
     def _arguments(self, identity: str, incarnation: str, options: dict[str, str]) -> list[str]:
         said = {

@@ -1,6 +1,7 @@
-"""``cooperator worker`` with a runtime that is warm some time after its start: ``slow_worker.py MS FILE …``.
+"""``cooperator worker`` with a runtime that is warm when a test says so: ``slow_worker.py SAID WARM …``.
 
-When it is warm it writes the time (ms since the epoch) to the file. Earlier starts wait, as for a JVM.
+It waits for the file SAID, and writes the time (ms since the epoch) at which it is warm to the file WARM.
+Earlier starts wait, as for a JVM.
 """
 
 import sys
@@ -15,7 +16,8 @@ from cooperator.runtime import RuntimeListener, RuntimeSettings, TaskSpec
 from cooperator.runtime.attempt import Run
 from cooperator.runtime.inline import InlineRuntime
 
-WARM_UP_MS, WARM_FILE = int(sys.argv.pop(1)), Path(sys.argv.pop(1))
+SAID, WARM = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
+_LOOK_S = 0.05
 
 
 class SlowRuntime(InlineRuntime):
@@ -24,18 +26,18 @@ class SlowRuntime(InlineRuntime):
         self._up = threading.Event()
 
     def warm_up(self) -> bool:
-        timer = threading.Timer(WARM_UP_MS / 1000, self._is_up)
-        timer.daemon = True
-        timer.start()
+        threading.Thread(target=self._wait, daemon=True).start()
         return True
 
-    def _is_up(self) -> None:
-        WARM_FILE.write_text(str(time.time_ns() // 1_000_000))
+    def _wait(self) -> None:
+        while not SAID.exists():
+            time.sleep(_LOOK_S)
+        WARM.write_text(str(time.time_ns() // 1_000_000))
         self._up.set()
         self._dispatcher.warmed_up()
 
     def _job(self, spec: TaskSpec, attempt: int, run: Run) -> None:
-        while not self._up.wait(0.05):
+        while not self._up.wait(_LOOK_S):
             if run.cancelled.is_set():
                 raise Cancelled
         super()._job(spec, attempt, run)

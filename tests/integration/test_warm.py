@@ -10,8 +10,6 @@ from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
-WARM_UP_MS = 15_000
-"""Longer than a hand-over takes on a busy machine."""
 TASKS = [f"a-{number}" for number in range(10)]
 CONNECTORS = {"a": {"connector.class": "noop", "tasks.max": "10", "units": "10"}}
 POLICY = {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 40_000, "join_wait_ms": 2_000}
@@ -37,8 +35,6 @@ def check_that_no_task_waited_for_a_warm_up(group: MemberGroup, *newcomers: str)
         assert here.end_ms is not None
         assert here.end_ms >= first_ms, f"{here.task} stopped before any new member was warm"
         assert there.start_ms >= group.warm_ms(there.member)
-        away_ms = there.start_ms - here.end_ms
-        assert away_ms < WARM_UP_MS, f"{here.task} on its way from {here.member} to {there.member}"
 
 
 def test_a_scale_up_revokes_nothing_before_the_new_members_are_warm(group: MemberGroup) -> None:
@@ -49,7 +45,7 @@ def test_a_scale_up_revokes_nothing_before_the_new_members_are_warm(group: Membe
     starts = group.journal.starts()
     newcomers = ("w-3", "w-4")
     for identity in newcomers:
-        group.member(identity, warm_up_ms=WARM_UP_MS)
+        group.member(identity, cold=True)
     group.facts(leader, ("w-0", "w-1", "w-2", *newcomers))
 
     def phases() -> list[str]:
@@ -58,6 +54,8 @@ def test_a_scale_up_revokes_nothing_before_the_new_members_are_warm(group: Membe
     eventually(lambda: phases().count("Warming") == 2, 60, "the leader knows that they are warming up")
     assert not leader.status()["settled"]
     assert group.journal.starts() == starts
+    for identity in newcomers:
+        group.warm_up(identity)
     eventually(
         lambda: phases() == ["Warm"] * 5 and leader.status()["settled"], 90, "all are warm, and at rest"
     )
@@ -71,10 +69,17 @@ def test_a_drained_member_runs_on_until_its_successor_is_warm(group: MemberGroup
     leader = group.leader(CONNECTORS, ("w-0",), policy=POLICY)
     drained = group.member("w-0")
     group.runs(*TASKS)
-    group.member("w-1", warm_up_ms=WARM_UP_MS)
+    group.member("w-1", cold=True)
     group.facts(leader, ("w-0", "w-1"))
     eventually(lambda: len(leader.status()["members"]) == 2, 60, "the successor has joined")
     drained.terminate()
+
+    def draining() -> list[str]:
+        return [member["identity"] for member in leader.status()["members"] if member["draining"]]
+
+    eventually(lambda: draining() == ["w-0"], 60, "the leader knows that it departs")
+    assert set(group.runs(*TASKS).values()) == {"w-0"}
+    group.warm_up("w-1")
     assert drained.child.wait(90) == 0
     assert set(group.runs(*TASKS).values()) == {"w-1"}
     assert len(moves(group)) == 10
@@ -89,7 +94,7 @@ def test_a_returning_member_has_its_own_tasks_while_it_warms_up(group: MemberGro
     killed = group.members[1]
     killed.kill()
     group.facts(leader, ("w-0", "w-1"))
-    group.member("w-1", warm_up_ms=WARM_UP_MS)
+    group.member("w-1", cold=True)
 
     def given() -> bool:
         members = {member["identity"]: member for member in leader.status()["members"]}
@@ -98,5 +103,6 @@ def test_a_returning_member_has_its_own_tasks_while_it_warms_up(group: MemberGro
         return again and back["runtime"] == "Warming" and len(back["owned"]) >= 5
 
     eventually(given, 60, "its own tasks are its own at once")
+    group.warm_up("w-1")
     assert group.runs(*TASKS, timeout_s=90) == before
     assert not moves(group)

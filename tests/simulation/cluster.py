@@ -327,8 +327,13 @@ class Cluster:
                 container.process.kill()
 
     def regain_power(self, node: str) -> None:
-        """A boot: nothing of the earlier processes runs; the kubelet starts from the API's objects."""
+        """A boot: nothing of the earlier processes runs; the kubelet starts from the API's objects.
+
+        A machine that runs goes on: of two faults that took its power, the first to heal has booted it.
+        """
         machine = self.machines[node]
+        if machine.powered:
+            return
         machine.powered = True
         for container in machine.containers.values():
             container.process = None

@@ -115,6 +115,17 @@ def test_a_route_that_fails_is_noticed() -> None:
     assert "a bug" in str(broken)
 
 
+def test_a_machine_that_runs_is_not_booted_again() -> None:
+    """Two faults may have taken its power; what runs since the first has healed must not run twice."""
+    simulation = run(first_seed(fleets.Agents), Cuts(until_ms=1)).simulation
+    machines = simulation.cluster.machines
+    before = {node: [*machine.containers.values()] for node, machine in machines.items()}
+    assert any(container.process is not None for each in before.values() for container in each)
+    for node in machines:
+        simulation.cluster.regain_power(node)
+    assert {node: [*machine.containers.values()] for node, machine in machines.items()} == before
+
+
 def test_a_world_is_not_at_rest_while_its_leader_is_about_to_ask_for_a_round() -> None:
     """The change that causes the round is committed by then, so nothing else announces the round."""
     simulation = run(stock_seeds(1)[0], Cuts(until_ms=1)).simulation

@@ -137,8 +137,7 @@ class NodeIsInterrupted(OfNode):
             nonlocal healed
             healed = True
             cluster.change_node(node, leaving=False)
-            if not cluster.machines[node].powered:
-                cluster.regain_power(node)
+            cluster.regain_power(node)
 
         self.simulation.scheduler.after(deadline_ms, end)
         duration = self.lasting(deadline_ms + 500, deadline_ms + 15_000, heal)
