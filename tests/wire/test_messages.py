@@ -294,14 +294,17 @@ def test_items_that_are_known_are_the_same_object_and_mean_the_same(
 @given(
     st.lists(REPORTS, min_size=1, max_size=3),
     st.lists(
-        st.tuples(st.integers(0, 2), st.none() | EPOCHS, st.sampled_from([b"", b"", b"more"])), max_size=6
+        st.tuples(st.integers(0, 2), st.none() | EPOCHS, st.sampled_from([b"", b"", b"more"]), st.booleans()),
+        max_size=6,
     ),
 )
 def test_a_report_after_another_one_is_read_as_alone(
-    reports: list[AgentReport], joins: list[tuple[int, Epoch | None, bytes]]
+    reports: list[AgentReport], joins: list[tuple[int, Epoch | None, bytes, bool]]
 ) -> None:
     known = KnownMetadata()
-    for number, applied, more in joins:
+    for number, applied, more, foreseen in joins:
+        if foreseen:
+            known.foresee()
         report = reports[number % len(reports)]._replace(applied=applied)
         data = encode_metadata(Metadata("u", 1, None, report), Protocol.SESSIONED) + more
         assert decode_metadata(data, known) == decode_metadata(data) == Metadata("u", 1, None, report)
@@ -311,6 +314,17 @@ def test_a_report_that_differs_in_its_epoch_alone_is_not_decoded_anew() -> None:
     known = KnownMetadata()
     report = AgentReport(Role.WORKER, "pod-1", "first", applied=Epoch(1, 1), zone="z")
     decode_metadata(encode_metadata(Metadata("u", 1, None, report), Protocol.SESSIONED), known)
+    later = encode_metadata(Metadata("u", 2, None, report._replace(applied=Epoch(1, 2))), Protocol.SESSIONED)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delattr(metadata_module, "read_trailer")
+        assert decode_metadata(later, known).agent == report._replace(applied=Epoch(1, 2))
+
+
+def test_the_first_epoch_that_a_member_reports_is_foreseen() -> None:
+    known = KnownMetadata()
+    report = AgentReport(Role.WORKER, "pod-1", "first", zone="z")
+    decode_metadata(encode_metadata(Metadata("u", 1, None, report), Protocol.SESSIONED), known)
+    known.foresee()
     later = encode_metadata(Metadata("u", 2, None, report._replace(applied=Epoch(1, 2))), Protocol.SESSIONED)
     with pytest.MonkeyPatch.context() as patched:
         patched.delattr(metadata_module, "read_trailer")

@@ -85,11 +85,14 @@ class ReportReader:
                 self._changing.append((decoded.known.items, member, assigned))
 
     def foresee(self) -> None:
-        """Encode what the other members will report once they have applied their assignments and revocations.
+        """Encode what members will report once they have applied their assignments and revocations.
 
         If they report exactly that, nothing is decoded. Encoding takes about as long as decoding, but nobody
         waits for it: the assignments are on their way.
         """
+        for decoded in self._known.values():
+            if decoded.member is not None and decoded.member.applied is None:
+                decoded.known.foresee()
         for known, member, assigned in self._changing:
             known.foresee(member.owned, member.stopping, assigned)
         self._changing = []

@@ -91,8 +91,7 @@ def spread_hash(key: str) -> int:
 
 def _by_bucket(keys: Iterable[str], buckets: int, hashes: SpreadHashes | None = None) -> list[str]:
     mask, known = buckets - 1, SpreadHashes() if hashes is None else hashes
-    bucket_of = {key: known[key] & mask for key in keys}
-    return sorted(bucket_of, key=bucket_of.__getitem__)
+    return sorted(dict.fromkeys(keys), key=lambda key: known[key] & mask)
 
 
 def _is_unicode(name: str) -> bool:

@@ -6,7 +6,7 @@ section 7). Bytes are reproduced as Java writes them, entry for entry.
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import filterfalse, repeat
 from operator import itemgetter
 from typing import Final, NamedTuple, cast
@@ -143,15 +143,28 @@ class KnownItems:
         return self._items
 
 
-class _Names(dict[str, bytes]):
+class _Names:
     """Encoded connector names, made on first use."""
 
-    def __missing__(self, connector: str) -> bytes:
+    __slots__ = ("_encoded",)
+
+    def __init__(self, known: Mapping[str, bytes]) -> None:
+        self._encoded = dict(known)
+
+    def of(self, connectors: Collection[str]) -> Sequence[bytes]:
+        """The names of ``connectors``, in order. Raises EncodeError."""
+        if len(connectors) < 2:
+            return [self._encode(connector) for connector in connectors]
         try:
-            encoded = connector.encode()
-            self[connector] = found = _LENGTH.pack(len(encoded)) + encoded
-        except (UnicodeEncodeError, struct.error):
-            return primitives.string(connector, "connector name")  # It raises an error that names the name.
+            found: tuple[bytes, ...] = itemgetter(*connectors)(self._encoded)
+        except KeyError:
+            return [self._encode(connector) for connector in connectors]
+        return found
+
+    def _encode(self, connector: str) -> bytes:
+        found = self._encoded.get(connector)
+        if found is None:
+            found = self._encoded[connector] = primitives.string(connector, "connector name")
         return found
 
 
@@ -204,12 +217,12 @@ class ItemsWriter:
             if task != INSTANCE:
                 entries[connector].append(task)
         parts = [primitives.int32(len(entries), field)]
-        for connector, numbers in entries.items():
+        for name, numbers in zip(self._names.of(entries), entries.values(), strict=True):
             # Where tasks are dealt in turn, many connectors have the same numbers.
             written = self._several.get(same := tuple(numbers))
             if written is None:
                 written = self._several[same] = primitives.int32_array(numbers, field)
-            parts += (self._names[connector], written)
+            parts += (name, written)
         return b"".join(parts)
 
     def _write_singles(self, items: Sequence[TaskId], in_order: _InOrder) -> bytes:
@@ -230,23 +243,19 @@ class ItemsWriter:
             return b""
         names, ordered = self._names, list(in_order(instances))
         if same is not None and distinct.isdisjoint(instances):
-            alone = _ONLY_INSTANCE.join((*map(names.__getitem__, ordered), b""))
-            others = self._only[same].join((*_all_of(singles, names), b""))
+            alone = _ONLY_INSTANCE.join((*names.of(ordered), b""))
+            others = self._only[same].join((*names.of(singles), b""))
             return b"".join((_COUNT.pack(len(ordered) + len(singles)), alone, others))
         tasks, entries = dict(zip(singles, numbers, strict=True)), [b""]
-        for connector in ordered:
+        for connector, name in zip(ordered, names.of(ordered), strict=True):
             number = tasks.pop(connector, None)
-            entries.append(names[connector])
+            entries.append(name)
             entries.append(_ONLY_INSTANCE if number is None else _WITH_INSTANCE + _COUNT.pack(number))
         entries[0] = _COUNT.pack(len(entries) // 2 + len(tasks))
         pairs = [b""] * (2 * len(tasks))
-        pairs[::2] = map(names.__getitem__, tasks)
+        pairs[::2] = names.of(tasks)
         pairs[1::2] = map(self._only.__getitem__, tasks.values())
         return b"".join((*entries, *pairs))
-
-
-def _all_of(keys: Sequence[str], names: _Names) -> tuple[bytes, ...]:
-    return itemgetter(*keys)(names) if len(keys) > 1 else (names[keys[0]],)
 
 
 def write_items(items: Sequence[TaskId], field: str) -> bytes:

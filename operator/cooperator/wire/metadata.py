@@ -124,7 +124,7 @@ class KnownMetadata:
     def read_report(self, reader: ByteReader) -> AgentReport | None:
         """The report in the trailer, if there is one; where only the epoch is new, no more is decoded."""
         last = self._report
-        if last is not None:
+        if last is not None and self._before:
             usual = reader.peek_between(self._before, _USUAL, self._after)
             if usual is not None and usual[:3] == _USUAL_FLAGS and usual[5] == last.capacity:
                 return last.with_applied(Epoch(usual[3], usual[4]))
@@ -133,12 +133,26 @@ class KnownMetadata:
         if payload is None:
             return None
         report, usual_at = _read_report(payload)
+        self._report, self._before = report, b""
         if usual_at is not None and not reader.remaining:
             trailer = reader.since(start)
-            usual_at += len(trailer) - payload.size
-            self._report = report
-            self._before, self._after = trailer[:usual_at], trailer[usual_at + _USUAL.size :]
+            self._expect(trailer, usual_at + len(trailer) - payload.size)
         return report
+
+    def foresee(self) -> None:
+        """Expect that a member that had applied nothing yet has applied an assignment, and nothing else is
+        new."""
+        report = self._report
+        if report is None or report.applied is not None or report.stopping or report.draining:
+            return
+        trailer = _write_report(report.with_applied(Epoch(0, 0)))
+        payload = read_trailer(ByteReader(trailer), _MAGIC, _TRAILER_VERSION)
+        _, usual_at = _read_report(payload) if payload is not None else (report, None)
+        if usual_at is not None and payload is not None:
+            self._expect(trailer, usual_at + len(trailer) - payload.size)
+
+    def _expect(self, trailer: bytes, usual_at: int) -> None:
+        self._before, self._after = trailer[:usual_at], trailer[usual_at + _USUAL.size :]
 
 
 def decode_metadata(
