@@ -42,8 +42,9 @@ def test_figures_that_were_never_known_stay_unknown() -> None:
 
 def test_a_connector_keeps_its_tasks_but_no_rate() -> None:
     entries = [{"id": 0, "state": "RUNNING"}]
-    before = BEFORE | {"state": "RUNNING", "taskStatuses": entries, "lag": 7, "rowsPerSecond": 900}
+    figures = {"lag": 7, "stateRows": 5, "stateBytes": 900}
+    before = BEFORE | {"state": "RUNNING", "taskStatuses": entries, **figures, "rowsPerSecond": 900}
     made = kept_of_connector({"state": "Unknown", "taskSummary": "?"}, before)
     assert (made["state"], made["taskSummary"], made["taskStatuses"]) == ("RUNNING", "5/6", entries)
-    assert made["lag"] == 7
+    assert {name: made[name] for name in figures} == figures
     assert "rowsPerSecond" not in made

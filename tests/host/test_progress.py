@@ -75,6 +75,26 @@ def test_a_connector_sums_up_the_lag_and_the_rates_of_all_its_tasks() -> None:
     assert connector_status(connector, (), {**LEADS, "tasks": [task(0)]}, NOW).lag is None
 
 
+def test_a_connector_sums_up_the_state_of_all_its_tasks() -> None:
+    (connector,) = parse(ORDERS, "orders.yaml")
+    state = {"state_rows": 3, "state_bytes": 900, "state_commit_ms": 40}
+    tasks = [*(task(number, **state) for number in range(150)), task(150, lag=1)]
+    status = connector_status(connector, (), {**LEADS, "tasks": tasks}, NOW)
+    assert (status.state_rows, status.state_bytes) == (450, 135_000)
+    one, other = status.task_statuses[0], status.task_statuses[-1]
+    assert (one.state_rows, one.state_bytes, one.state_commit_ms) == (3, 900, 40)
+    assert one.reported_at, "it says when the figures were measured"
+    without = connector_status(connector, (), {**LEADS, "tasks": [task(0, lag=1)]}, NOW)
+    assert (without.state_rows, without.task_statuses[0].state_rows) == (None, None)
+    assert other.id == 99
+
+
+def test_figures_of_state_that_are_none_are_left_out() -> None:
+    for value in ("many", -1, 2**60, True, None, [1]):
+        figures = reported(task(0, state_rows=value, state_bytes=7), NOW)
+        assert (figures.state_rows or 0, figures.state_bytes) == (0, 7)
+
+
 def test_a_sum_of_rates_leaves_out_what_has_expired_and_what_does_not_run() -> None:
     (connector,) = parse(ORDERS, "orders.yaml")
     old = {"at_ms": NOW - RATE_VALID_MS - 1}

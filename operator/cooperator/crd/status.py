@@ -180,6 +180,17 @@ class TaskStatusEntry(Projection):
             "rows read per second; absent if the task does not run or the rate is older than 30 seconds"
         ),
     )
+    state_rows: Count | None = Field(
+        default=None,
+        description="rows in the state of the task's queries at their newest commits; absent without state",
+    )
+    state_bytes: Count | None = Field(
+        default=None, description="size of that state in bytes, in memory and in files of the store"
+    )
+    state_commit_ms: Count | None = Field(
+        default=None,
+        description="duration of that state's newest commit; the longest of several queries",
+    )
     reported_at: Word = Field(
         default="", description="time (RFC 3339) of the member's last report, to which the figures refer"
     )
@@ -217,6 +228,11 @@ class ConnectorStatus(Projection):
     rows_per_second: Count | None = Field(
         default=None, description="total rate of all tasks that report one, including those not listed"
     )
+    state_rows: Count | None = Field(
+        default=None,
+        description="rows in the state of all tasks, including those not listed; absent if no task has state",
+    )
+    state_bytes: Count | None = Field(default=None, description="size of that state in bytes")
     task_statuses: tuple[TaskStatusEntry, ...] = Field(
         default=(),
         max_length=LISTED,

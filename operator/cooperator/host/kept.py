@@ -7,7 +7,7 @@ from cooperator.crd.status import ratio
 
 _OF_BOTH: Final = ("tasks", "taskSummary", "heldSummary")
 _OF_WORKERS: Final = ("held", "heldCount", "adopted", "adoptedCount", "lastRebalance")
-_OF_CONNECTORS: Final = ("state", "taskStatuses", "lag")
+_OF_CONNECTORS: Final = ("state", "taskStatuses", "lag", "stateRows", "stateBytes")
 """Rates are not carried over, since they would look current."""
 
 Status = Mapping[str, Any]

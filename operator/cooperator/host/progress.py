@@ -23,6 +23,8 @@ class Reported:
     """A task's report.
 
     * ``lag`` in records, ``rows_per_second``: None if not known.
+    * ``state_rows``, ``state_bytes``, ``state_commit_ms``: of the newest commit of the task's queries; None
+      without state, and until the first batch of an attempt has told them.
     * ``last_error``: empty if none.
     * ``short``: the report as JSON, without its units if it is too long for a status.
     * ``is_expired``: its rate is too old to be shown.
@@ -35,6 +37,9 @@ class Reported:
     short: str = ""
     is_expired: bool = False
     waits_for: str = ""
+    state_rows: int | None = None
+    state_bytes: int | None = None
+    state_commit_ms: int | None = None
 
 
 def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
@@ -55,13 +60,18 @@ def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
         names = (*_NUMBERS, *_TEXTS, "last_error")
         short = json.dumps({name: value for name, value in report.items() if name in names})
     return Reported(
-        lag=max(0, int(lag)) if lag is not None else None,
+        lag=_count(lag),
         rows_per_second=None if rows_per_s is None or is_expired else round(rows_per_s),
         last_error=error or (str(last.get("text", "")) if isinstance(last, Mapping) else ""),
         short=short,
         is_expired=is_expired,
         waits_for=str(report.get("trouble") or ""),
+        **{name: _count(report.get(name)) for name in _STATE},
     )
+
+
+def _count(value: float | None) -> int | None:
+    return None if value is None else max(0, int(value))
 
 
 def report_of(task: Mapping[str, Any]) -> Mapping[str, Any]:

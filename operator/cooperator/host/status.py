@@ -206,6 +206,8 @@ def connector_status(
         tasks=counts,
         lag=total(report.lag for report in of_tasks),
         rows_per_second=total(report.rows_per_second for report in of_tasks),
+        state_rows=total(report.state_rows for report in of_tasks),
+        state_bytes=total(report.state_bytes for report in of_tasks),
         task_statuses=tuple(
             TaskStatusEntry(
                 id=task["task"],
@@ -216,6 +218,9 @@ def connector_status(
                 progress=report.short,
                 lag=report.lag,
                 rows_per_second=report.rows_per_second,
+                state_rows=report.state_rows,
+                state_bytes=report.state_bytes,
+                state_commit_ms=report.state_commit_ms,
                 last_error=report.last_error,
                 reported_at=timestamp(task["at_ms"]) if task.get("at_ms") else "",
                 next_attempt=timestamp(task["next_attempt_ms"]) if "next_attempt_ms" in task else "",
