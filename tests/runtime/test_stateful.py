@@ -133,6 +133,14 @@ class Stream:
             eventually(lambda: len({*reached(self.checkpoint)}) == 1, 60)
             self.spark.stop(task)
 
+    def refusal(self, **other: str) -> str:
+        """Returns why an attempt with these options fails for good."""
+        task = TaskId(self.name, 0)
+        attempt = self.spark.start(task, {**self.config, **other, "task.units": "unit-0"})
+        eventually(lambda: self.spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
+        assert self.spark.heard.reasons[task, attempt] == "InvalidOption"
+        return self.spark.heard.traces[task, attempt]
+
     def _is_read(self) -> bool:
         end = last_end(self.checkpoint)
         return bool(end) and json.loads(end)["logOffset"] + 1 == self._files
@@ -227,16 +235,45 @@ def test_another_state_than_the_checkpoints_is_refused_with_the_way_out(
     stream.add(rows_of(0))
     stream.run()
     stream.add(rows_of(1))
-    task = TaskId(unique, 0)
-    attempt = spark.start(task, {**stream.config, "transform.sql": other, "task.units": "unit-0"})
-    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
-    assert spark.heard.traces[task, attempt] == (
+    assert stream.refusal(**{"transform.sql": other}) == (
         "option 'transform.sql': makes a query whose state is not that of its checkpoint; restore what "
         "groups, joins and deduplicates rows, or create the connector under another name"
     )
-    assert spark.heard.reasons[task, attempt] == "InvalidOption"
     stream.run()
     assert commit_version(stream.checkpoint) == 2, "the refused attempt has harmed nothing"
+
+
+@pytest.mark.real
+def test_state_that_the_checkpoint_lacks_is_refused_with_the_way_out(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    more = {"sink.output.mode": "update", "sink.format": "noop"}
+    stream = Stream(spark, tmp_path, unique, **more)
+    stream.add(rows_of(0))
+    stream.run()
+    assert stream.refusal(**{"transform.sql": COUNTS}) == (
+        "option 'transform.sql': makes a query whose state is not that of its checkpoint; restore what "
+        "groups, joins and deduplicates rows, or create the connector under another name"
+    )
+
+
+@pytest.mark.real
+def test_another_number_of_partitions_than_the_checkpoints_is_refused_with_the_way_out(
+    spark: SparkBench, tmp_path: Path, unique: str
+) -> None:
+    more = {"sink.output.mode": "update", "sink.format": "noop", "transform.sql": COUNTS}
+    stream = Stream(spark, tmp_path, unique, **{"state.partitions": "3"}, **more)
+    stream.add(rows_of(0))
+    stream.run()
+    assert stream.refusal(**{"state.partitions": "4"}) == (
+        "option 'state.partitions' = '4': is not the number of partitions that the state has in its "
+        "checkpoint, 3; use 3, or create the connector under another name"
+    )
+    del stream.config["state.partitions"]
+    stream.add(rows_of(1))
+    stream.run()
+    assert len([*(stream.checkpoint / "state" / "0").glob("[0-9]")]) == 3, "without the option it stays"
+    assert recorded_settings(stream.checkpoint)["spark.sql.shuffle.partitions"] == "3"
 
 
 @pytest.mark.real

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cooperator.connectors.base import Delivered, Delivery, UnitContext
-from cooperator.connectors.offsets.sinks import file_sink, has_readable_log
-from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace
+from cooperator.connectors.offsets.sinks import file_sink
+from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import (
     OptionError,
     Options,
@@ -24,7 +24,7 @@ from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.spark import SparkConnector, partitioned
-from cooperator.connectors.stateful import restore_state
+from cooperator.connectors.stateful import check_partitions
 from cooperator.connectors.transform import selected
 from cooperator.model.text import did_you_mean, otherwise
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _FORMATS = (*FILE_SINKS, "kafka", "rate", "rate-micro-batch", "socket", "console", "noop", "memory", "delta")
-_RUN_EVERY_BATCH = ("kafka", "noop", "console", "memory")
-"""Formats of which no sink passes over a batch that it has already."""
 _NOT_FOUND = "DATA_SOURCE_NOT_FOUND"
 _NO_SCHEMA = "Schema must be specified when creating a streaming source"
 
@@ -60,17 +58,6 @@ class Pipeline(SparkConnector[PipelineOptions]):
 
     def units(self, options: PipelineOptions, say: Callable[[str], None]) -> Sequence[str]:
         return [f"unit-{number}" for number in range(len(options.unit_overrides))]
-
-    def runs_every_batch(self, options: PipelineOptions, context: UnitContext) -> bool:
-        output = _output(options, context.unit)
-        if output is None:
-            return options.sink_format.lower() in _RUN_EVERY_BATCH
-        return has_readable_log(output, _place(context))
-
-    def before_start(self, stream: "DataFrame", options: PipelineOptions, context: UnitContext) -> None:
-        if _output(options, context.unit) is not None:
-            sink_has = file_sink(_output).at(options, _place(context))
-            restore_state(stream, options.output_mode, context, sink_has)
 
     def runs_remotely(self, options: PipelineOptions) -> bool:
         return not options.data_sources
@@ -106,6 +93,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
         if options.source_sql:
             rows = selected(rows, options.source_sql, "source.sql")
         if options.state_partitions is not None:
+            check_partitions(options.state_partitions, context.checkpoint)
             rows.sparkSession.conf.set("spark.sql.shuffle.partitions", str(options.state_partitions))
         rows = _within_watermark(rows, options)
         return selected(rows, options.transform_sql) if options.transform_sql else rows
@@ -148,11 +136,6 @@ def _output(options: PipelineOptions, unit: str) -> str | None:
     """Returns the directory of a unit with a file sink; None for other sinks."""
     is_file_sink = options.sink_format.lower() in FILE_SINKS
     return options.of_sink(int(unit.removeprefix("unit-"))).get("path") if is_file_sink else None
-
-
-def _place(context: UnitContext) -> UnitPlace:
-    conf = {} if context.server is not None else dict(context.session().sparkContext.getConf().getAll())
-    return UnitPlace(context.group_id, context.task.connector, context.unit, context.checkpoint, conf)
 
 
 def _number(context: UnitContext) -> int:

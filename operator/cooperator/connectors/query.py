@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from subprocess import Popen
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cooperator.connectors.base import StateSize, UnitContext, UnitProgress
 from cooperator.connectors.fence import Fence
+from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.output_owner import owner_settings
-from cooperator.connectors.stateful import state_refused
+from cooperator.connectors.stateful import state_refused, was_not_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +29,19 @@ The batch is committed by then (SPARK-57438).
 """
 
 
+FILE_MANAGER: Final = (
+    "spark.sql.streaming.checkpointFileManagerClass",
+    "dev.cooperator.spark.FencedCheckpointFileManager",
+)
+"""The setting by which Spark puts files in place only for the holder of a claim."""
+
+
+def activate(session: "SparkSession") -> None:
+    """Makes the session that of this thread: some parts of Spark read the settings of this one only."""
+    untyped: Any = session
+    untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
+
+
 def query_name(context: UnitContext) -> str:
     return f"{context.task.connector}/{context.unit}"
 
@@ -41,32 +55,45 @@ def guard_session(session: "SparkSession", fence: Fence, context: UnitContext) -
     # A process that dies while it plans its first batch leaves a temporary file in the checkpoint. Spark
     # would refuse that checkpoint for ever, as one that two queries share; the fence prevents that already.
     session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
-    session.conf.set(
-        "spark.sql.streaming.checkpointFileManagerClass", "dev.cooperator.spark.FencedCheckpointFileManager"
-    )
+    session.conf.set(*FILE_MANAGER)
     session.conf.set("cooperator.fence.directory", str(fence.directory))
     session.conf.set("cooperator.fence.claim", fence.claim)
     for name, value in owner_settings(context).items():
         session.conf.set(name, value)
 
 
+class QueryStarts(NamedTuple):
+    """Two ways to start the query of a unit.
+
+    ``begin`` starts it. ``without_sink`` starts it for one batch, the newest that has begun, whose rows go
+    nowhere.
+    """
+
+    begin: "Callable[[], StreamingQuery]"
+    without_sink: "Callable[[], StreamingQuery]"
+
+
 class SparkQuery:
     """A unit that runs as a query.
 
-    ``begin`` starts the query, here and once more if Spark ends it after a batch that an earlier query has
-    begun. ``jvm`` is the process that runs it; None when it is not a child process. ``end``, if given, ends
+    The query is started again if Spark ends it after a batch that an earlier query has begun. If its sink
+    has taken a batch without running it, so that the batch has no state, the batch is run without its sink
+    first. ``jvm`` is the process that runs it; None when it is not a child process. ``end``, if given, ends
     the query in place of its own ``stop``, and returns when it has ended.
     """
 
     def __init__(
         self,
-        begin: Callable[[], "StreamingQuery"],
+        starts: QueryStarts,
         context: UnitContext,
         jvm: Popen[bytes] | None,
         end: Callable[[], None] | None = None,
     ) -> None:
-        self._begin: Callable[[], StreamingQuery] | None = begin
-        self._query = begin()
+        self._starts = starts
+        self._query = starts.begin()
+        self._was_replayed = False
+        self._restored: int | None = None
+        """The batch that is run without its sink, while it is."""
         self._context = context
         self._jvm = jvm
         self._end_query = end
@@ -78,19 +105,8 @@ class SparkQuery:
         self._state: StateSize | None = None
 
     def poll(self) -> UnitProgress:
-        from pyspark.errors import StreamingQueryException
-
         if not self._query.isActive:
-            error = self._query.exception() or RuntimeError("the query was stopped unexpectedly")
-            if (refused := state_refused(error)) is not None:
-                raise refused from error
-            if self._begin is None or _AFTER_REPLAY not in str(error):
-                raise error
-            log.info("%s has redone its last batch, and is started again", self._context.unit)
-            with suppress(StreamingQueryException):
-                self._query.awaitTermination()  # the query's name and checkpoint are its own until then
-            begin, self._begin = self._begin, None
-            self._query = begin()
+            self._start_again()
         last = self._news()
         if last is not None:
             # All reports since the last poll are read only when needed: each costs calls into the JVM.
@@ -109,6 +125,43 @@ class SparkQuery:
                 self._behind = behind(self._end, _text(source.get("latestOffset")))
         rows_out = self._context.counts.rows_out
         return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind, self._state)
+
+    def _start_again(self) -> None:
+        """QueryStarts the query again after its end, if that helps; otherwise raises why it has ended."""
+        from pyspark.errors import StreamingQueryException
+
+        error = self._query.exception()
+        start = self._starts.begin
+        if self._restored is not None:
+            self._check_restored(self._restored, error)
+            log.info("%s: the state of batch %d is made", self._context.unit, self._restored)
+            self._restored = None
+        elif error is None:
+            raise RuntimeError("the query was stopped unexpectedly")
+        elif (refused := state_refused(error)) is not None:
+            raise refused from error
+        elif was_not_run(error) and self._context.server is None:
+            _, self._restored = reached(self._context.checkpoint)
+            log.info(
+                "%s: the sink did not run batch %d: its state is made", self._context.unit, self._restored
+            )
+            start = self._starts.without_sink
+        elif _AFTER_REPLAY in str(error) and not self._was_replayed:
+            log.info("%s has redone its last batch, and is started again", self._context.unit)
+            self._was_replayed = True
+        else:
+            raise error
+        with suppress(StreamingQueryException):
+            self._query.awaitTermination()  # the query's name and checkpoint are its own until then
+        self._query = start()
+
+    def _check_restored(self, batch: int, error: Exception | None) -> None:
+        """Raises if not exactly this batch has run without its sink."""
+        committed, newest = reached(self._context.checkpoint)
+        if committed < batch:
+            raise error or RuntimeError(f"batch {batch}, which the sink has, did not run without it")
+        if newest > batch:
+            raise RuntimeError(f"not only batch {batch} ran without its sink; compare sink and source")
 
     def _news(self) -> dict[str, Any] | None:
         """Returns the last progress, unless it was seen before.

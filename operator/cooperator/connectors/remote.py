@@ -16,12 +16,11 @@ from cooperator.connectors.base import UnitContext
 from cooperator.connectors.fence import Fence, claim
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.places import Place, names, put
-from cooperator.connectors.query import SparkQuery
+from cooperator.connectors.query import QueryStarts, SparkQuery
 from cooperator.connectors.server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +29,8 @@ _GONE = ("SESSION_CLOSED", "SESSION_NOT_FOUND", "SESSION_CHANGED")
 _NOT_THERE = ("ClassNotFoundException", "FencedCheckpointFileManager")
 
 
-Prepare = Callable[["SparkSession", UnitContext, Fence], Callable[[], "StreamingQuery"]]
-"""Returns a function that starts the unit's query in the session."""
+Prepare = Callable[["SparkSession", UnitContext, Fence], QueryStarts]
+"""Returns how the unit's query is started in the session."""
 
 
 def open_remotely(prepare: Prepare, context: UnitContext, server: Server) -> SparkQuery:

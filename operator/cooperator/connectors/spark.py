@@ -2,7 +2,7 @@
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -12,7 +12,7 @@ from cooperator.connectors.fence import Fence, claim
 from cooperator.connectors.options import OptionError, Options, Problem, option
 from cooperator.connectors.output_owner import output_refused
 from cooperator.connectors.places import uri
-from cooperator.connectors.query import SparkQuery, guard_session, query_name
+from cooperator.connectors.query import QueryStarts, SparkQuery, activate, guard_session, query_name
 from cooperator.connectors.remote import open_remotely
 from cooperator.connectors.stateful import set_state_format
 from cooperator.connectors.transform import Select
@@ -71,17 +71,6 @@ class SparkConnector(Connector[S], Generic[S]):
         to open one that another checkpoint has written to.
         """
 
-    def runs_every_batch(self, options: S, context: UnitContext) -> bool:
-        """Whether the sink runs each batch that Spark gives it, also one that it has already.
-
-        Only then can state have a format that needs this: Spark knows the files of a batch's state from the
-        run of the batch alone. ``before_start`` may see to it.
-        """
-        return False
-
-    def before_start(self, stream: "DataFrame", options: S, context: UnitContext) -> None:
-        """Prepares the checkpoint for a query on ``stream``, which starts afterwards."""
-
     def runs_remotely(self, options: S) -> bool:
         """Whether a Spark Connect server can run the query.
 
@@ -91,14 +80,11 @@ class SparkConnector(Connector[S], Generic[S]):
         return False
 
     def open(self, options: S, context: UnitContext) -> SparkQuery:
-        def prepare(
-            session: "SparkSession", context: UnitContext, fence: Fence
-        ) -> "Callable[[], StreamingQuery]":
+        def prepare(session: "SparkSession", context: UnitContext, fence: Fence) -> QueryStarts:
             stream = self.reader(session, options, context)
             guard_session(stream.sparkSession, fence, context)
-            if self.runs_every_batch(options, context):
-                set_state_format(stream.sparkSession, stream, context.checkpoint)
-            return query_starter(self, stream, options, context)
+            set_state_format(stream, context.checkpoint)
+            return query_starts(self, stream, options, context)
 
         server = context.server
         if server is not None:
@@ -118,33 +104,36 @@ class SparkConnector(Connector[S], Generic[S]):
             raise
 
 
-def query_starter(
+def query_starts(
     connector: SparkConnector[S], stream: "DataFrame", options: S, context: UnitContext
-) -> "Callable[[], StreamingQuery]":
-    """Returns a function that starts the unit's query on its checkpoint, from any thread.
+) -> QueryStarts:
+    """Returns functions that start the unit's query on its checkpoint, from any thread.
 
-    Both raise ``OutputTaken`` when the sink is a directory of another checkpoint, and the function raises
+    All raise ``OutputTaken`` when the sink is a directory of another checkpoint, and the functions raise
     ``Cancelled`` if the unit is to stop already.
     """
     name = query_name(context)
-    with _refusals(context):
-        writer = connector.writer(stream, options, context)
-    writer = (
-        writer.queryName(name)
-        .option("checkpointLocation", uri(context.checkpoint))
-        .trigger(processingTime=f"{spread(options.trigger_interval_ms, name)} milliseconds")
-    )
 
-    def start() -> "StreamingQuery":
+    def made() -> "DataStreamWriter":
+        with _refusals(context):
+            writer = connector.writer(stream, options, context)
+        return writer.queryName(name).option("checkpointLocation", uri(context.checkpoint))
+
+    def started(writer: "DataStreamWriter") -> "StreamingQuery":
         if context.cancelled.is_set():
             raise Cancelled
         if context.server is None:
             _set_thread(stream.sparkSession, name)
         with _refusals(context):
-            connector.before_start(stream, options, context)
             return writer.start()
 
-    return start
+    interval = f"{spread(options.trigger_interval_ms, name)} milliseconds"
+    writer = made().trigger(processingTime=interval)
+    return QueryStarts(
+        lambda: started(writer),
+        # Of a writer, the sink can be replaced, but not told: so this one is a writer of its own.
+        lambda: started(made().format("noop").trigger(once=True)),
+    )
 
 
 @contextmanager
@@ -161,9 +150,7 @@ def _refusals(context: UnitContext) -> Iterator[None]:
 
 def _set_thread(session: "SparkSession", pool: str) -> None:
     """Sets what a query takes over from the thread that starts it."""
-    untyped: Any = session
-    # A sink's format is looked up in the active session.
-    untyped._get_j_spark_session_class(untyped._jvm).setActiveSession(untyped._jsparkSession)
+    activate(session)  # a sink's format is looked up in the active session
     # Each query has a pool of its own, so that a large batch of one does not stop the others.
     session.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 

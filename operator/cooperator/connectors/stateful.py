@@ -5,31 +5,21 @@ attempt gives its files names of its own: an attempt that was replaced while it 
 version of its successor.
 """
 
-import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.base import Cancelled, UnitContext
-from cooperator.connectors.offsets.unit_log import (
-    WITH_STATE,
-    SinkHas,
-    commit_version,
-    query_of,
-    reached,
-    recorded_settings,
-)
+from cooperator.connectors.offsets.unit_log import WITH_STATE, commit_version, recorded_settings
 from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.places import Place, uri
+from cooperator.connectors.places import Place, directories
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-log = logging.getLogger(__name__)
-
-_LOOK_S: Final = 1
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+STATE: Final = "state"
+"""The directory of the state in a checkpoint."""
 _ALWAYS: Final = frozenset({
     *("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "GlobalLimit"),
     *("FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState"),
@@ -41,56 +31,48 @@ _OTHER_STATE: Final = (
     *("STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA", "STATE_STORE_COLUMN_FAMILY_SCHEMA"),
 )
 """Spark's error conditions where a query's state does not fit its checkpoint."""
+_NOT_RUN: Final = "CheckpointInfo length: "
+"""With this assertion Spark 4.1 ends a query whose sink has taken a batch without running all of it."""
 
 
-def set_state_format(session: "SparkSession", rows: "DataFrame", checkpoint: Place) -> None:
+def set_state_format(rows: "DataFrame", checkpoint: Place) -> None:
     """Sets in the query's session what its checkpoint fixes, or the best for a new one.
 
-    Raises ``OptionError`` for a query without state on a checkpoint that has some. The provider that a
-    checkpoint has recorded is restored by Spark itself.
+    Raises ``OptionError`` where only one of query and checkpoint has state. The provider and the number of
+    partitions that a checkpoint has recorded are restored by Spark itself. On a Spark Connect server, whose
+    plans are not visible here, its own settings apply.
     """
-    found = commit_version(checkpoint)
+    if not hasattr(rows, "_jdf"):
+        return
+    found, session = commit_version(checkpoint), rows.sparkSession
     if not _has_state(rows):
         if found == WITH_STATE:
             raise _refused()
         return
+    if found is not None and STATE not in directories(checkpoint):
+        raise _refused()
     if found is None:
         provider = recorded_settings(checkpoint).get(PROVIDER) or session.conf.get(PROVIDER, "")
         found = WITH_STATE if provider == ROCKSDB else 1
-    session.conf.set(_FORMAT, str(found))
+    session.conf.set(FORMAT, str(found))
 
 
-def restore_state(stream: "DataFrame", output_mode: str, context: UnitContext, sink_has: SinkHas) -> None:
-    """Runs a batch again without its sink, if the sink has it and Spark has not finished it.
+def check_partitions(partitions: int, checkpoint: Place) -> None:
+    """Raises ``OptionError`` if the checkpoint has another number of partitions, which Spark would keep."""
+    recorded = recorded_settings(checkpoint).get(_PARTITIONS, str(partitions))
+    if recorded != str(partitions):
+        problem = f"is not the number of partitions that the state has in its checkpoint, {recorded}"
+        remedy = f"use {recorded}, or create the connector under another name"
+        raise OptionError([Problem("state.partitions", str(partitions), problem, remedy)])
 
-    A sink that skips the batch would leave Spark without its state: which files that has is known to the
-    attempt that ran the batch, until it is finished. Raises ``Cancelled`` when the unit is to stop, and what
-    ends the query.
+
+def was_not_run(error: BaseException) -> bool:
+    """Whether a query has ended after its sink took a batch without running it.
+
+    A sink passes over a batch that it has already: Spark's file sink, Delta, many functions of
+    ``foreachBatch``. The rows of that batch are delivered, and its state is not made.
     """
-    checkpoint = context.checkpoint
-    committed, newest = reached(checkpoint)
-    if newest <= committed or commit_version(checkpoint) not in (WITH_STATE, None) or not _has_state(stream):
-        return
-    if not sink_has(query_of(checkpoint), newest):
-        return
-    from pyspark.errors import StreamingQueryException
-
-    writer = stream.writeStream.format("noop").outputMode(output_mode).trigger(once=True)
-    query = writer.option("checkpointLocation", uri(checkpoint)).start()
-    try:
-        while not query.awaitTermination(_LOOK_S):
-            if context.cancelled.is_set():
-                raise Cancelled
-    except StreamingQueryException:
-        if reached(checkpoint)[0] < newest:
-            raise
-    finally:
-        query.stop()
-        with suppress(StreamingQueryException):
-            query.awaitTermination()
-    if reached(checkpoint) != (newest, newest):
-        raise RuntimeError(f"not only batch {newest} ran without its sink; compare sink and source")
-    log.info("%s: the state of batch %d is restored, which the sink has already", context.unit, newest)
+    return _NOT_RUN in str(error)
 
 
 def state_refused(error: BaseException) -> OptionError | None:
@@ -107,10 +89,8 @@ def _refused() -> OptionError:
 
 
 def _has_state(rows: "DataFrame") -> bool:
-    """Whether Spark keeps state for a query. Unknown on a Spark Connect server, where it is False."""
+    """Whether Spark keeps state for a query."""
     untyped: Any = rows
-    if not hasattr(untyped, "_jdf"):
-        return False
     plans = [untyped._jdf.queryExecution().analyzed()]
     while plans:
         plan = plans.pop()

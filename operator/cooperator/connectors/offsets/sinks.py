@@ -79,11 +79,6 @@ def file_sink(output: Callable[[Any, str], str | None]) -> Sink:
     return Sink(has, output)
 
 
-def has_readable_log(output: str, place: UnitPlace) -> bool:
-    """Whether the batches of a file sink can be told without Spark."""
-    return _log(output, place) is not None
-
-
 def _log(output: str, place: UnitPlace) -> Place | None:
     """Returns the log of a directory; None if only Spark can reach it."""
     found = normal(output, place.conf.get("spark.hadoop.fs.defaultFS", LOCAL))
