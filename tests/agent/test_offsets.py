@@ -9,7 +9,9 @@ import pytest
 
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
+from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.offsets import Change, Entry
+from cooperator.connectors.state_query import StateError, StateQuery
 from cooperator.leader.endpoint import Endpoint
 from cooperator.model import ClusterConfig, ConnectorConfig, SessionKey, TargetState
 from cooperator.rest import spark
@@ -35,10 +37,18 @@ class Member:
     def __init__(self, root: Path) -> None:
         self.config = ClusterConfig()
         options = WorkerOptions("g", "nowhere:1", "lake-0", "1", root, root / "checkpoints")
-        self.page = OffsetsPage(options, lambda: self.config)
+        self.asked_state: list[tuple[str, StateQuery]] = []
+        self.page = OffsetsPage(options, lambda: self.config, self.read)
         routes = {"POST /offsets": self.page.answer, "GET /offsets/nonce": self.page.nonce}
         routes["POST /offsets/change"] = self.page.change
+        routes["POST /state"] = self.page.state
         self.endpoint = Endpoint("127.0.0.1", 0, routes)
+
+    def read(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
+        self.asked_state.append((subject.name, query))
+        if query.unit:
+            raise StateError(f"unit {query.unit!r} is not a unit of copy")
+        return {"rows": [{"key": {"user": "ada"}, "value": {"count": 3}}], "cut": False}
 
     def has(self, target: TargetState, key: SessionKey | None = KEY) -> None:
         self.config = ClusterConfig(1, {"copy": ConnectorConfig(CONFIG, target)}, key)
@@ -98,6 +108,51 @@ def test_a_member_of_an_earlier_release_makes_no_change(member: Member) -> None:
         code, said = refused(lambda: asked.changed("copy", {}, OffsetChange(ChangeVerb.RESET, dry_run=True)))
         assert (code, "does not know this request" in said) == (409, True)
         assert len(asked.listed("copy", {})) == 1
+    finally:
+        earlier.stop()
+
+
+@pytest.mark.parametrize("target", list(TargetState))
+def test_state_is_read_whatever_the_connector_does(member: Member, target: TargetState) -> None:
+    member.has(target)
+    query = StateQuery({"user": "ada"}, limit=7)
+    assert member.asked().state("copy", {}, query)["rows"][0]["value"] == {"count": 3}
+    assert member.asked_state == [("copy", query)]
+
+
+def test_questions_about_state_are_refused_with_the_reason(member: Member) -> None:
+    member.has(TargetState.STARTED)
+    wrong = StateQuery(unit="u-9")
+    assert refused(lambda: member.asked().state("copy", {}, wrong)) == (
+        400,
+        "unit 'u-9' is not a unit of copy",
+    )
+    assert refused(lambda: member.asked(OTHER).state("copy", {}, StateQuery()))[0] == 403
+    assert refused(lambda: member.asked().state("other", {}, StateQuery()))[0] == 404
+    [(name, _)] = member.asked_state
+    assert name == "copy", "only the first question was asked"
+
+
+def test_another_member_answers_for_one_that_has_ended(member: Member) -> None:
+    member.has(TargetState.STARTED)
+    ended = Endpoint("127.0.0.1", 0, {})
+    ended.start()
+    ended.stop()
+    urls = [ended.url.rstrip("/"), member.endpoint.url.rstrip("/")]
+    found = SparkOffsets(lambda: urls, lambda: KEY).state("copy", {}, StateQuery())
+    assert found["cut"] is False
+    code, said = refused(lambda: SparkOffsets(lambda: urls[:1], lambda: KEY).state("copy", {}, StateQuery()))
+    assert (code, "no member answers" in said) == (503, True)
+
+
+def test_a_member_of_an_earlier_release_reads_no_state(member: Member) -> None:
+    member.has(TargetState.STARTED)
+    earlier = Endpoint("127.0.0.1", 0, {"GET /offsets/nonce": member.page.nonce})
+    earlier.start()
+    try:
+        asked = SparkOffsets(lambda: [earlier.url.rstrip("/")], lambda: KEY)
+        code, said = refused(lambda: asked.state("copy", {}, StateQuery()))
+        assert (code, "does not know this request" in said) == (409, True)
     finally:
         earlier.stop()
 

@@ -341,7 +341,7 @@ def test_a_plan_runs_in_the_pod_with_its_arguments_unchanged() -> None:
 
 def test_completion_works_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/none")
-    assert {word for word, _ in completed(["st"])} == {"status", "story", "stop", "start"}
+    assert {word for word, _ in completed(["st"])} == {"state", "status", "story", "stop", "start"}
     assert completed(["status", ""]) == []
     assert [word for word, _ in completed(["status", "--all"])] == ["--all-namespaces"]
     assert [word for word, _ in completed(["status", "-o", "y"])] == ["yaml"]

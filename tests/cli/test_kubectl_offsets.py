@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cooperator.cli.kubectl import offsets
+from cooperator.cli.kubectl import offsets, requests
 from cooperator.connectors.offsets import Change
 from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.annotations: dict[str, str] = {}
-        self.state, self.answers = "Stopped", True
+        self.target, self.answers = "Stopped", True
         self.kept, self.listed_number = 9, 1
         self._threads = Later()
         self._work = OffsetWork(
@@ -42,7 +42,7 @@ class Cluster:
 
     def body(self) -> dict[str, Any]:
         metadata = {"name": "copy", "namespace": "n", "uid": "u", "annotations": dict(self.annotations)}
-        spec = {"workerRef": {"name": "lake"}, "class": "noop", "state": self.state}
+        spec = {"workerRef": {"name": "lake"}, "class": "noop", "state": self.target}
         return {**OURS, "kind": "Connector", "metadata": metadata, "spec": spec}
 
     def list(self, kind: Any, namespace: Any, labels: str = "") -> Any:
@@ -100,7 +100,7 @@ Ask = Callable[..., Result]
 def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Ask:
     place = ClusterAddress(cluster, "n", ())  # type: ignore[arg-type]
     monkeypatch.setattr(offsets, "connect", lambda *_: place)
-    monkeypatch.setattr(offsets, "_POLL_S", 0.001)
+    monkeypatch.setattr(requests, "_POLL_S", 0.001)
     return lambda *words: CliRunner().invoke(offsets.app, words)
 
 
@@ -133,7 +133,7 @@ def test_refusals_come_from_whoever_knows(ask: Ask, cluster: Cluster, tmp_path: 
         refused = ask(*words)
         assert refused.exit_code == 1
         assert said in " ".join(refused.output.split())
-    cluster.state = "Running"
+    cluster.target = "Running"
     refused = ask("reset", "copy")
     assert "connector copy is Running" in " ".join(refused.output.split())
     assert (cluster.kept, cluster.annotations) == (9, {})
@@ -155,7 +155,7 @@ def test_a_manifest_s_request_stays_and_is_not_carried_out_again(ask: Ask, clust
     declared = '{"id": "replay", "do": "reset", "to": "earliest"}'
     cluster.annotations[OFFSETS_REQUEST] = declared
     pending = ask("list", "copy")
-    assert "has a request about its offsets that has not ended" in " ".join(pending.output.split())
+    assert "has a request about its offsets or state that has not ended" in " ".join(pending.output.split())
     for _ in range(2):
         cluster.get(None, None, "copy")
     assert cluster.kept == 0

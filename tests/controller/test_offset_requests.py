@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cooperator.connectors.offsets import Change, OffsetsError, Where
+from cooperator.connectors.state_query import StateQuery
 from cooperator.controller.api.client import ApiError
 from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
 from cooperator.controller.offset_requests import FINAL, MOST_BYTES, RequestPhase, fitting, read, read_result
@@ -36,6 +37,10 @@ ENTRY = {"partition": {"kafka_topic": "in", "kafka_partition": 0}, "offset": {"k
         ({"do": "reset", "offsets": [ENTRY]}, "offsets do not belong to reset"),
         ({"do": "alter", "offsets": [{"partition": {}}]}, "offsets[0].offset is neither an object nor null"),
         ({"do": "alter", "offsets": [ENTRY, ENTRY]}, "offsets[1] names the partition"),
+        ({"do": "list", "query": {}}, "query does not belong to list"),
+        ({"do": "state"}, "query is missing"),
+        ({"do": "state", "query": {"kesy": {}}}, "query: the unknown field 'kesy': did you mean 'keys'?"),
+        ({"do": "state", "query": {"limit": 0}}, "query: limit is '0': use a number from 1 to 1,000"),
         ({"do": "list", "id": "x" * MOST_BYTES}, "at most 100,000 are allowed: split it"),
     ],
 )
@@ -47,6 +52,8 @@ def test_malformed_requests_are_refused_with_field_value_and_remedy(asked: Any, 
 
 def test_well_formed_requests_are_read() -> None:
     assert read('{"do": "list"}').change is None
+    state = read('{"do": "state", "query": {"keys": {"user": "ada"}, "limit": 5}}')
+    assert (state.change, state.query) == (None, StateQuery({"user": "ada"}, limit=5))
     reset = read('{"id": "1", "do": "reset", "to": "latest", "dryRun": true}').change
     assert reset == OffsetChange(ChangeVerb.RESET, to=Where.LATEST, dry_run=True)
     alter = read(json.dumps({"do": "alter", "offsets": [ENTRY]})).change

@@ -221,6 +221,14 @@ def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Lo
     assert "use one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
 
 
+def test_questions_about_state_go_to_a_member(running: Local) -> None:
+    running.settled()
+    asked = running("state", "ticks", "--key", "user=ada", code=1)
+    assert "ticks has no finished batch whose state could be read" in asked
+    assert "there is no connector 'tocks' that runs" in running("state", "tocks", code=1)
+    assert "--key is 'ada': write COLUMN=VALUE" in running("state", "ticks", "--key", "ada", code=1)
+
+
 def test_connectors_are_paused_stopped_and_started_where_they_were(running: Local) -> None:
     before = running.settled()
 

@@ -6,8 +6,10 @@ knows of it or not: a stopping task runs, and so does one at a member that nobod
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.offset_operations import Subject
+from cooperator.connectors.state_query import StateError, StateQuery
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeListener, TaskSpec
 from tests.simulation.scheduler import Act
@@ -101,6 +103,9 @@ class SimulatedRuntime:
         if not self.warm:
             self._after(self._simulation.draw_warm_up_ms(), self._warmed_up)
         return not self.warm
+
+    def state(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
+        raise StateError("the simulation has no state of queries")
 
     def _warmed_up(self) -> None:
         if self._simulation.warm_ups_fail:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 import cooperator
 from cooperator.agent import events as ev
@@ -26,6 +26,8 @@ from cooperator.agent.proofs import Proof, Proofs
 from cooperator.agent.state import IllegalStep, Report
 from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.agent.watchdog import ProcessWatchdog, Watchdog, own_process_group
+from cooperator.connectors.offset_operations import Subject
+from cooperator.connectors.state_query import StateQuery
 from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
 from cooperator.log_lines import common, within
@@ -96,7 +98,7 @@ class Agent:
         self._listener = AgentGroupListener(options, self._supervisor, self._queue.put, self._prove)
         self._tally = MetricsListener(AgentRuntimeListener(self._queue.put, self._about))
         self._metrics = MemberMetrics(self._supervisor, self._tally)
-        offsets = OffsetsPage(options, lambda: self._logs.config.snapshot())
+        offsets = OffsetsPage(options, lambda: self._logs.config.snapshot(), self._state)
         pages = Pages(options, self._supervisor, self._metrics, lambda: self._listener.lead, offsets)
         self._endpoint = Endpoint(options.host, options.port, pages.routes())
         self._calls = LeaderCalls(
@@ -266,6 +268,10 @@ class Agent:
                 log.critical("killing the process group: %s", reason)
                 self._code = 1
                 self._watchdog.kill()
+
+    def _state(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
+        """Reads the state of a connector's queries. Any thread."""
+        return self._runtime.state(subject, query)
 
     def _about(self, task: TaskId) -> dict[str, object]:
         """Context fields of log lines about a task. Any thread."""

@@ -1,4 +1,4 @@
-"""``POST /offsets`` and ``POST /offsets/change`` of a member: a connector's offsets.
+"""``POST /offsets``, ``/offsets/change`` and ``/state`` of a member: a connector's offsets and its state.
 
 Members can reach the checkpoints, others may not. The caller is the server of Kafka Connect's REST API for
 the group and signs the request with the group's session key (KIP-507), so that no other client can change
@@ -24,6 +24,8 @@ from cooperator.connectors.offsets import OffsetsError, Where, decode, encode
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import NoPlace, place_of
 from cooperator.connectors.references import UnresolvedReference
+from cooperator.connectors.state_query import StateError, StateQuery
+from cooperator.connectors.state_query import decode as decode_query
 from cooperator.leader.endpoint import body_of, error_answer, json_answer
 from cooperator.model import ClusterConfig, TargetState, without_reserved
 from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, verify
@@ -36,14 +38,20 @@ _NONCE_S: Final = 60
 
 
 CarryOut = Callable[[dict[str, Any], Subject], dict[str, Any]]
+ReadState = Callable[[Subject, StateQuery], dict[str, Any]]
+
+_READING: Final = ("list", "state")
+_OF_USERS: Final = (NoPlace, OffsetsError, OptionError, StateError, UnresolvedReference, ConnectionError)
+"""Errors whose text is for users."""
 
 
 class OffsetsPage:
-    """``config``: returns the newest state of the config log."""
+    """``config``: returns the newest state of the config log. ``state`` reads the state of queries."""
 
-    def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig]) -> None:
+    def __init__(self, options: WorkerOptions, config: Callable[[], ClusterConfig], state: ReadState) -> None:
         self._options = options
         self._config = config
+        self._read_state = state
         self._secret = secrets.token_bytes(32)
         self._used: dict[str, float] = {}
         """Nonces of signed requests, and when they expire; only the endpoint's thread touches them. Unused
@@ -69,6 +77,17 @@ class OffsetsPage:
         member of an earlier release would ignore ``dry_run`` and make the change.
         """
         return await self._answered(request, _changed)
+
+    async def state(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request ``{"connector", "do": "state", "query", "nonce"}`` with ``{"rows", "cut"}``.
+
+        See ``state_reading``. It is answered whatever state the connector's target is.
+        """
+
+        def read(asked: dict[str, Any], subject: Subject) -> dict[str, Any]:
+            return self._read_state(subject, decode_query(asked["query"]))
+
+        return await self._answered(request, read)
 
     async def _answered(self, request: web.Request, carry_out: CarryOut) -> web.StreamResponse:
         if SIGNATURE_HEADER not in request.headers:
@@ -109,17 +128,18 @@ class OffsetsPage:
         connector = config.connectors.get(name)
         if connector is None:
             return error_answer(404, f"connector {name} is not configured yet")
-        if asked["do"] != "list" and connector.target is not TargetState.STOPPED:
+        if asked["do"] not in _READING and connector.target is not TargetState.STOPPED:
             return error_answer(
                 409, f"connector {name} is {connector.target.value}, not STOPPED: stop it first"
             )
         try:
             return json_answer(200, carry_out(asked, self._subject(name, connector.config)))
-        except (NoPlace, OffsetsError, OptionError, UnresolvedReference, ConnectionError) as error:
+        except _OF_USERS as error:
             return error_answer(400, str(error))
         except Exception as error:
-            log.exception("the offsets of %s", name)
-            return error_answer(500, f"the offsets of {name}: {type(error).__name__}; see this member's log")
+            what = "state" if asked["do"] == "state" else "offsets"
+            log.exception("the %s of %s", what, name)
+            return error_answer(500, f"the {what} of {name}: {type(error).__name__}; see this member's log")
 
     def _carry_out(self, asked: dict[str, Any], subject: Subject) -> dict[str, Any]:
         if asked["do"] == "list":

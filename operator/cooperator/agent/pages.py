@@ -41,6 +41,7 @@ class Pages:
             "GET /tasks": self._tasks,
             "POST /offsets": self._offsets.answer,
             "POST /offsets/change": self._offsets.change,
+            "POST /state": self._offsets.state,
             "GET /offsets/nonce": self._offsets.nonce,
             "GET /tasks/{connector}/{task}/story": self._story,
             **{route: self._leaders(route) for route in _LEADERS},

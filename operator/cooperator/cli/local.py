@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "logs": "cooperator.local.member_commands:logs",
     "host": "cooperator.local.commands:host",
     "offsets": "cooperator.local.offsets:app",
+    "state": "cooperator.local.state:state",
 }
 
 

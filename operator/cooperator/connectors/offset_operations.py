@@ -48,7 +48,7 @@ def listed(subject: Subject) -> list[Entry]:
     options, source = _opened(subject)
     if isinstance(source, ConnectorOffsets):
         return source.listed(options, _about(subject))
-    return [entry for place in _places(subject) for entry in source.current(options, place)]
+    return [entry for place in places(subject) for entry in source.current(options, place)]
 
 
 def alter(subject: Subject, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
@@ -60,10 +60,10 @@ def alter(subject: Subject, wanted: Sequence[Entry], *, dry_run: bool) -> list[C
     for entry in wanted:
         units.setdefault(source.unit_of(options, entry.partition), []).append(entry)
     source.check(options, [entry for entry in wanted if entry.offset is not None])
-    places = {place.unit: place for place in _places(subject)}
+    there = {place.unit: place for place in places(subject)}
     plan = []
     for unit, entries in units.items():
-        place = places.get(unit) or _place(subject, unit)
+        place = there.get(unit) or _place(subject, unit)
         current = source.current(options, place)
         plan.append((place, current, altered(current, entries)))
     return _carry_out(source, options, plan, dry_run)
@@ -76,22 +76,22 @@ def reset(subject: Subject, where: Where | None = None, *, dry_run: bool) -> lis
     one. With ``where``, all units that have begun move to that end of their source's current contents.
     """
     options, source = _opened(subject)
-    places = list(_places(subject))
+    there = list(places(subject))
     if isinstance(source, ConnectorOffsets):
         gone = source.reset(options, _about(subject), where, dry_run=dry_run)
         if where is None and not dry_run:
-            _remove_checkpoints(subject, places)
+            _remove_checkpoints(subject, there)
         return gone
     if where is not None:
-        plan = [(p, source.current(options, p), source.at(options, p, where)) for p in places]
+        plan = [(p, source.current(options, p), source.at(options, p, where)) for p in there]
         return _carry_out(source, options, plan, dry_run)
-    for place in places:
+    for place in there:
         source.refuse_forgetting(options, place)
-    gone = [Change(e.partition, e.offset, None) for p in places for e in source.current(options, p)]
+    gone = [Change(e.partition, e.offset, None) for p in there for e in source.current(options, p)]
     if not dry_run:
-        for place in places:
+        for place in there:
             unfence(place.checkpoint)
-        _remove_checkpoints(subject, places)
+        _remove_checkpoints(subject, there)
     return gone
 
 
@@ -113,7 +113,7 @@ def _remove_checkpoints(subject: Subject, places: Iterable[UnitPlace]) -> None:
 
 
 def _about(subject: Subject) -> About:
-    return About(subject.group_id, subject.name, subject.checkpoints, tuple(_places(subject)), subject.conf)
+    return About(subject.group_id, subject.name, subject.checkpoints, tuple(places(subject)), subject.conf)
 
 
 def _carry_out(
@@ -145,13 +145,19 @@ def _opened(subject: Subject) -> tuple[Options, SourceOffsets[Any] | ConnectorOf
         raise OffsetsError(f"{subject.name}: connectors of class {subject.class_name} do not support offsets")
     config = {**subject.config, "connector.class": subject.class_name}
     options, _, _ = allowed_options(connector.options, config, subject.resolver)
-    if (layout := read_layout(subject.checkpoints, subject.name)) is not None:
-        owner = Owner(subject.group_id, GroupCluster(subject.resolver).id_if_known())
-        layout.check_owner(subject.checkpoints, subject.name, owner)
+    check_owner(subject)
     return options, source
 
 
-def _places(subject: Subject) -> Iterator[UnitPlace]:
+def check_owner(subject: Subject) -> None:
+    """Raises ``OptionError`` when the checkpoints are another group's."""
+    if (layout := read_layout(subject.checkpoints, subject.name)) is not None:
+        owner = Owner(subject.group_id, GroupCluster(subject.resolver).id_if_known())
+        layout.check_owner(subject.checkpoints, subject.name, owner)
+
+
+def places(subject: Subject) -> Iterator[UnitPlace]:
+    """Yields the units that have checkpoints."""
     root = directory(subject.checkpoints, subject.name)
     yield from (_place(subject, name) for name in directories(root))
 

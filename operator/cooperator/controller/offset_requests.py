@@ -1,4 +1,4 @@
-"""Requests about a Connector's offsets that its annotations carry, and what is to be done with them. Pure.
+"""Requests about a Connector's offsets and state that its annotations carry, and what to do with them. Pure.
 
 A request is one JSON object; its text identifies it, so that clients add an ``id`` of their own. It is
 carried out once at most: that a change begins is recorded before it, and a change that was begun by an
@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cooperator.connectors.offsets import OffsetsError, Where, decode
+from cooperator.connectors.state_query import StateError, StateQuery
+from cooperator.connectors.state_query import decode as decode_query
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
@@ -21,12 +23,13 @@ from cooperator.model.text import choice
 from cooperator.rest.parts import ChangeVerb, OffsetChange
 
 LIST: Final = "list"
+STATE: Final = "state"
 MOST_BYTES: Final = 100_000
 """The limit of a request, and of a result. The API server limits all annotations of an object to 256 KiB."""
 _REMEMBERED: Final = 50
 """The number of earlier changes that are not made again, if their requests return."""
-_FIELDS: Final = ("id", "do", "offsets", "to", "dryRun", "skip")
-_VERBS: Final = (LIST, *ChangeVerb)
+_FIELDS: Final = ("id", "do", "offsets", "to", "dryRun", "skip", "query")
+_VERBS: Final = (LIST, STATE, *ChangeVerb)
 
 
 class RequestPhase(StrEnum):
@@ -45,10 +48,11 @@ FINAL: Final = frozenset({RequestPhase.DONE, RequestPhase.REFUSED, RequestPhase.
 
 @dataclass(frozen=True, slots=True)
 class OffsetRequest:
-    """``change`` None: list the offsets, without the first ``skip``."""
+    """``change`` None: answer ``query``; without it, list the offsets, without the first ``skip``."""
 
     change: OffsetChange | None = None
     skip: int = 0
+    query: StateQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +175,13 @@ def read(text: str) -> OffsetRequest:
     if ("offsets" in asked) != (do == ChangeVerb.ALTER):
         what = "are missing" if do == ChangeVerb.ALTER else f"do not belong to {do}"
         raise OffsetsError(f"offsets {what}: {form}")
+    if ("query" in asked) != (do == STATE):
+        what = "is missing" if do == STATE else f"does not belong to {do}"
+        raise OffsetsError(
+            f'query {what}: write {{"do": "state", "query": {{"keys": {{"column": "value"}}}}}}'
+        )
+    if do == STATE:
+        return OffsetRequest(query=_query(asked["query"]))
     if do == LIST:
         return OffsetRequest(skip=skip or 0)
     entries = (
@@ -178,6 +189,13 @@ def read(text: str) -> OffsetRequest:
     )
     where = None if to is None else Where(to)
     return OffsetRequest(OffsetChange(ChangeVerb(str(do)), tuple(entries), where, bool(dry_run)))
+
+
+def _query(asked: Any) -> StateQuery:
+    try:
+        return decode_query(asked)
+    except StateError as error:
+        raise OffsetsError(f"query: {error}") from None
 
 
 def fitting(name: str, items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -107,6 +107,8 @@ class OffsetWork:
         name, config = connector.connector_name, flat(connector)
         try:
             offsets = self._operations(worker, self._leader)
+            if request.query is not None:
+                return result(text, RequestPhase.DONE, **offsets.state(name, config, request.query))
             if request.change is None:
                 found = offsets.listed(name, config)
                 return result(text, RequestPhase.DONE, **fitting("offsets", found[request.skip :]))

@@ -118,14 +118,18 @@ def ask_host(state: StateDir) -> dict[str, Any]:
     return value
 
 
-def tell_host(state: StateDir, path: str, body: dict[str, Any]) -> None:
-    """POSTs ``body`` to the daemon. Raises ``HostAway``, and ``HostRefused`` with its answer."""
-    code, answer = _exchange(state, "POST", path, json.dumps(body), 2 * _ANSWER_S)
+def tell_host(
+    state: StateDir, path: str, body: dict[str, Any], timeout_s: float = 2 * _ANSWER_S
+) -> dict[str, Any]:
+    """POSTs ``body`` to the daemon; returns its answer. Raises ``HostAway``, and ``HostRefused`` with it."""
+    code, answer = _exchange(state, "POST", path, json.dumps(body), timeout_s)
     if code >= 300:
         message = answer.decode(errors="replace")
         with contextlib.suppress(ValueError, KeyError, TypeError):
             message = str(json.loads(answer)["message"])
         raise HostRefused(message or f"it answered {code}")
+    found: dict[str, Any] = json.loads(answer or b"{}")
+    return found
 
 
 def _exchange(

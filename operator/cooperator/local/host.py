@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
 from cooperator.artifacts import ArtifactError
+from cooperator.connectors.state_query import StateError, StateQuery, decode
 from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Worker, parse
 from cooperator.host.platform import Goal, Wanted
 from cooperator.host.status import WorkerFacts
@@ -36,6 +37,9 @@ from cooperator.local.template import member_command
 from cooperator.local.view import state_view
 from cooperator.log_lines import log_to_stderr
 from cooperator.logs import LogUnavailable
+from cooperator.rest.answers import RequestRefused
+from cooperator.rest.of_worker import offsets_of
+from cooperator.rest.translate import flat
 from cooperator.supervision import end_process_on_death, supervised
 from cooperator.wire import RestartRecord
 
@@ -44,6 +48,7 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.2
 """The interval of observations: a death is seen this late at most."""
 _BROKER_LOOK_S: Final = 3.0
+_NOT_RUN: Final = "there is no connector {!r} that runs: `cooperator local get connectors`"
 
 Name = tuple[str, str]
 """(namespace, name) of a Worker, or of a Connector."""
@@ -67,7 +72,11 @@ class Host:
         self._workers: dict[Name, WorkerLoop[LocalPlatform]] = {}
         self._fronts = Fronts(self._store)
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
-        routes = {"GET /state": self._get, "POST /restart": self._post_restart}
+        routes = {
+            "GET /state": self._get,
+            "POST /restart": self._post_restart,
+            "POST /state": self._post_state,
+        }
         self._endpoint = Endpoint("127.0.0.1", 0, routes)
         self._ending = threading.Event()
 
@@ -238,15 +247,51 @@ class Host:
         )
         return json_answer(code, {}) if code < 300 else error_answer(code, message)
 
+    async def _post_state(self, request: web.Request) -> web.StreamResponse:
+        """Handles a question ``{"namespace", "connector", "query"}`` about the state of a connector."""
+        if request.content_type != "application/json":
+            return error_answer(415, "send application/json")
+        try:
+            asked = json.loads(await request.read())
+            query = decode(asked["query"])
+            name = (str(asked["namespace"]), str(asked["connector"]))
+        except StateError as error:
+            return error_answer(400, str(error))
+        except (ValueError, KeyError, TypeError) as error:
+            return error_answer(400, f"invalid question; send namespace, connector and query: {error!r}")
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(None, self._state_of, name, query)
+        except RequestRefused as refused:
+            return error_answer(refused.code, str(refused))
+        return json_answer(200, found)
+
+    def _state_of(self, name: Name, query: StateQuery) -> dict[str, Any]:
+        found = self._running(name)
+        if found is None:
+            raise RequestRefused(404, _NOT_RUN.format(name[1]))
+        connector, worker, loop = found
+        offsets = offsets_of(worker, lambda: loop.leader)
+        return offsets.state(connector.connector_name, flat(connector), query)
+
+    def _running(self, name: Name) -> tuple[Connector, Worker, WorkerLoop[LocalPlatform]] | None:
+        """Returns the Connector of that name, its Worker, and the Worker's loop."""
+        stored = self._stored or Stored(())
+        for connector in (each for each in stored.connectors if _name(each) == name):
+            place = (name[0], connector.spec.worker_ref.name)
+            worker = next((each for each in stored.workers if _name(each) == place), None)
+            if worker is not None and place in self._workers:
+                return connector, worker, self._workers[place]
+        return None
+
     def _restart(self, namespace: str, record: RestartRecord) -> tuple[int, str]:
         name = record.connector
-        stored = self._stored or Stored(())
-        found = [c for c in stored.connectors if _name(c) == (namespace, name)]
-        worker = self._workers.get((namespace, found[0].spec.worker_ref.name)) if found else None
-        if worker is None:
-            return 404, f"there is no connector {name!r} that runs: `cooperator local get connectors`"
+        found = self._running((namespace, name))
+        if found is None:
+            return 404, _NOT_RUN.format(name)
+        connector, _, loop = found
         try:
-            code = worker.restart(replace(record, connector=found[0].connector_name))
+            code = loop.restart(replace(record, connector=connector.connector_name))
         except (TimeoutError, LogUnavailable) as error:
             return 503, f"the leader could not write it, ask again: {error or 'it does not answer'}"
         messages = {

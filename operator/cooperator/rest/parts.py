@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from cooperator.connectors.offsets import Change, Entry, Where
+from cooperator.connectors.state_query import StateQuery
 from cooperator.crd import Connector
 from cooperator.model import ClusterConfig
 from cooperator.rest.answers import Right
@@ -143,6 +144,10 @@ class Offsets(Protocol):
 
     def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
         """Makes the change, or, for a dry run, only returns what it would be."""
+        ...
+
+    def state(self, name: str, config: Mapping[str, str], query: StateQuery) -> dict[str, Any]:
+        """Rows of the state of its queries: ``{"rows", "cut"}``. Its tasks may run."""
         ...
 
     def migrate(self, name: str, config: Mapping[str, str]) -> str:

@@ -1,13 +1,15 @@
 """Members on Spark: the connector classes that are installed here, and the offsets that a member reaches."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import cooperator
 from cooperator.connectors import find, known_classes, validate
 from cooperator.connectors.offsets import Change, encode
 from cooperator.connectors.options import OptionError, Options, option_names
+from cooperator.connectors.state_query import StateQuery
 from cooperator.crd.rules import DNS_SUBDOMAIN
 from cooperator.model import SessionKey
 from cooperator.rest.answers import RequestRefused
@@ -18,6 +20,8 @@ from cooperator.wire import sign
 _NO_LOGGERS: Final = (
     "log levels of members on Spark cannot be changed at run time: use spec.spark.conf of the Worker"
 )
+
+_NO_MEMBERS: Final = "the group has no members at the moment: try again"
 
 
 class SparkMembers:
@@ -121,27 +125,42 @@ class SparkOffsets:
 
     def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
         entries = encode(asked.entries)["offsets"]
-        more = {"to": asked.to, "dry_run": asked.dry_run}
-        try:
+        more: dict[str, Any] = {"to": asked.to, "dry_run": asked.dry_run}
+        with _of_this_release(name):
             found = self._ask(name, asked.do.value, entries, "/offsets/change", **more)
-        except RequestRefused as refused:
-            if refused.code == 404 and name not in str(refused):
-                raise RequestRefused(
-                    409,
-                    "the member is of a release that does not know this request: replace the "
-                    "Worker's members by those of this release (spec.version), or use the REST API",
-                ) from None
-            raise
         return [Change(each["partition"], each["before"], each["after"]) for each in found["changes"]]
 
+    def state(self, name: str, config: Mapping[str, str], query: StateQuery) -> dict[str, Any]:
+        """Asks one member after the other until one answers: each of them can, since nothing changes."""
+        refused = RequestRefused(503, _NO_MEMBERS)
+        for url in self._urls():
+            try:
+                with _of_this_release(name):
+                    found: dict[str, Any] = self._ask(
+                        name, "state", path="/state", urls=(url,), query=query.encode()
+                    )
+                return found
+            except RequestRefused as error:
+                if error.code < 500:
+                    raise
+                refused = error
+        raise refused
+
     def _ask(
-        self, name: str, do: str, offsets: Sequence[Any] = (), path: str = "/offsets", **more: Any
+        self,
+        name: str,
+        do: str,
+        offsets: Sequence[Any] = (),
+        path: str = "/offsets",
+        urls: Sequence[str] | None = None,
+        **more: Any,
     ) -> Any:
+        """Asks one of the members, of those at ``urls`` if they are given."""
         key = self._key()
         if key is None:
             raise RequestRefused(503, "the group has no session key yet: try again")
-        refused = RequestRefused(503, "the group has no members at the moment: try again")
-        for url in self._urls():
+        refused = RequestRefused(503, _NO_MEMBERS)
+        for url in self._urls() if urls is None else urls:
             try:
                 nonce = ask([url], "GET", "/offsets/nonce")["nonce"]
             except RequestRefused as error:
@@ -151,6 +170,21 @@ class SparkOffsets:
             body = json.dumps(asked).encode()
             return ask([url], "POST", path, body, sign(key, body))
         raise refused
+
+
+@contextmanager
+def _of_this_release(name: str) -> Iterator[None]:
+    """Names the remedy where a member of an earlier release does not know the path."""
+    try:
+        yield
+    except RequestRefused as refused:
+        if refused.code == 404 and name not in str(refused):
+            raise RequestRefused(
+                409,
+                "the member is of a release that does not know this request: replace the "
+                "Worker's members by those of this release (spec.version), or use the REST API",
+            ) from None
+        raise
 
 
 def _options(name: str) -> type[Options]:

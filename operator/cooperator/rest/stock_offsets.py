@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from cooperator.connectors.offsets import Change, Entry
 from cooperator.connectors.offsets.entries import altered, changes
+from cooperator.connectors.state_query import StateQuery
 from cooperator.logs import LogUnavailable
 from cooperator.logs.connect_offsets import ConnectOffsets, GroupInUse
 from cooperator.rest.answers import RequestRefused
@@ -60,6 +61,13 @@ class StockOffsets:
                 offsets, topic = self._offsets(), self._topic_of(config)
                 offsets.write_source(topic, name, [(p, None) for p, _ in offsets.source(topic, name)])
         return _done("reset")
+
+    def state(self, name: str, config: Mapping[str, str], query: StateQuery) -> dict[str, Any]:
+        raise RequestRefused(
+            400,
+            f"{name} runs on Kafka Connect's own workers, which have no state of queries: ask a connector of "
+            "a Worker with runtime: spark",
+        )
 
     def changed(self, name: str, config: Mapping[str, str], asked: OffsetChange) -> list[Change]:
         if asked.do is ChangeVerb.MIGRATE:

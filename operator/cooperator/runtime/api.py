@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.references import Resolver, own_topics
+from cooperator.connectors.state_query import StateQuery
 from cooperator.model import Epoch, TaskId
 
 
@@ -151,6 +153,12 @@ class Runtime(Protocol):
 
     def resume(self, task: TaskId) -> None:
         """Runs a paused task again; the answer is ``started``."""
+
+    def state(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
+        """Returns rows of a connector's state (``state_reading.read_state``), whoever runs its tasks.
+
+        It takes its time, and raises ``StateError``.
+        """
 
     def close(self, timeout_s: float) -> bool:
         """Stops everything and waits for it.

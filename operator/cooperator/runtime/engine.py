@@ -10,9 +10,11 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.base import Connector
+from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.places import Place, place_of
 from cooperator.connectors.server import Server
+from cooperator.connectors.state_query import StateQuery
 from cooperator.connectors.topics import GroupCluster
 from cooperator.model import TaskId
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings, TaskSpec
@@ -59,6 +61,12 @@ class Engine:
 
     def warm_up(self) -> bool:
         return False
+
+    def state(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
+        # Imported on demand: a member has to start fast.
+        from cooperator.connectors.state_reading import read_state
+
+        return read_state(subject, query, self._session)
 
     def start(self, spec: TaskSpec, attempt: int) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 from cooperator.connectors.base import Connector
 from cooperator.connectors.noop import Noop
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.state_query import StateError
 from cooperator.runtime.api import RuntimeListener, RuntimeSettings
 from cooperator.runtime.engine import Engine
 
@@ -35,4 +36,4 @@ class InlineRuntime(Engine):
 
 
 def _no_session(cancelled: threading.Event) -> NoReturn:
-    raise RuntimeError("this runtime has no Spark session; use runtime: spark")
+    raise StateError("members with runtime: inline have no Spark to read state with: use runtime: spark")

@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "stop": "cooperator.cli.kubectl.acts:stop",
     "start": "cooperator.cli.kubectl.acts:start",
     "offsets": "cooperator.cli.kubectl.offsets:app",
+    "state": "cooperator.cli.kubectl.state:state",
     "top": "cooperator.cli.kubectl.top:top",
     "completion": "cooperator.cli.kubectl.completion:completion",
 }
