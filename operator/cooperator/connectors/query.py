@@ -127,7 +127,7 @@ class SparkQuery:
         return UnitProgress(self._batch, self._rows_in, rows_out, self._end, self._behind, self._state)
 
     def _start_again(self) -> None:
-        """QueryStarts the query again after its end, if that helps; otherwise raises why it has ended."""
+        """Starts the query again after its end, if that helps; otherwise raises why it has ended."""
         from pyspark.errors import StreamingQueryException
 
         error = self._query.exception()
