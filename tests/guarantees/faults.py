@@ -1,4 +1,4 @@
-"""The columns of the table of guarantees: faults that happen to a group in mid-stream.
+"""The rows of the table of guarantees: faults that happen to a group in mid-stream.
 
 Every fault hits member ``s-0`` (or a shared part), feeds more records while it lasts, and leaves two members.
 Each one is a function that is listed in ``FAULTS``.
@@ -6,24 +6,45 @@ Each one is a function that is listed in ``FAULTS``.
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psutil
 
+from cooperator.connectors.base import Delivery
+from tests.guarantees.checkpoint_faults import (
+    LOST,
+    OLDER,
+    Outcome,
+    lost_checkpoints,
+    older_checkpoints,
+)
+from tests.guarantees.pipeline import Pipeline, Place
 from tests.guarantees.pipelines_group import FEW, PATIENCE_S, SPARE, VICTIM, PipelinesGroup
 from tests.harness.support import eventually
+
+_PROMISED = {Delivery.EXACTLY_ONCE: Outcome.EXACTLY_ONCE, Delivery.AT_LEAST_ONCE: Outcome.AT_LEAST_ONCE}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """``in_ci`` marks the faults of every run. The others have tests of their own for one connector each."""
+    """``in_ci`` marks the faults of every run. The others have tests of their own for one connector each.
+
+    ``otherwise`` has the outcomes that differ from the promise of the connector. ``on_executors``: members
+    have executors of a Spark cluster.
+    """
 
     name: str
     title: str
     strike: Callable[[PipelinesGroup], None]
     in_ci: bool = False
+    otherwise: Mapping[type[Pipeline], Outcome] = field(default_factory=dict)
+    on_executors: bool = False
+
+    def outcome(self, row: type[Pipeline], place: Place) -> Outcome:
+        """The text of a cell."""
+        return self.otherwise.get(row) or _PROMISED[row.delivery(place)]
 
 
 def kill_python(pipelines_group: PipelinesGroup) -> None:
@@ -170,6 +191,23 @@ def fewer_tasks_then_more(pipelines_group: PipelinesGroup) -> None:
     pipelines_group.tasks_max(2)
 
 
+def kill_executor(pipelines_group: PipelinesGroup) -> None:
+    """One executor of each member; Spark's cluster starts another one."""
+    before = pipelines_group.executors()
+    assert [len(each) for each in before.values()] == [2, 2], "each member has two executors"
+    killed = {each[0].pid for each in before.values()}
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    pipelines_group.feed()
+
+    def replaced() -> bool:
+        there = pipelines_group.executors()
+        assert [len(there[application]) for application in before] == [2, 2]
+        return not killed & {each.pid for pair in there.values() for each in pair}
+
+    eventually(replaced, PATIENCE_S, "each member has two executors again")
+
+
 FAULTS = (
     Fault("python", "kill -9 of Python", kill_python),
     Fault("jvm", "kill -9 of the JVM", kill_jvm),
@@ -180,4 +218,7 @@ FAULTS = (
     Fault("disk", "full disk", full_disk, in_ci=True),
     Fault("move", "clean move (drain)", clean_move, in_ci=True),
     Fault("tasks-max", "`tasksMax` 2, 1, 2", fewer_tasks_then_more),
+    Fault("older", "checkpoint storage restored from an older copy", older_checkpoints, otherwise=OLDER),
+    Fault("lost", "checkpoint storage lost", lost_checkpoints, otherwise=LOST),
+    Fault("executor", "kill -9 of an executor (`spark://`)", kill_executor, on_executors=True),
 )

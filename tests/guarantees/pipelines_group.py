@@ -6,7 +6,7 @@ import re
 import resource
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +17,10 @@ import psutil
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Desired, DesiredConnector
-from tests.guarantees.pipelines import UNITS, Pipeline
+from tests.guarantees.pipeline import UNITS, Pipeline
 from tests.harness.member_group import MemberGroup, MemberProcess
 from tests.harness.support import eventually
+from tests.runtime.spark_servers import executors
 
 VICTIM, SPARE = WORKERS = ("s-0", "s-1")
 
@@ -99,6 +100,7 @@ class PipelinesGroup:
     broker: EmbeddedBroker
     disk: Disk
     pipelines: list[Pipeline]
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
     leader: LeaderService = field(init=False)
     _revision: int = 1
 
@@ -117,6 +119,10 @@ class PipelinesGroup:
             for pipeline in self.pipelines
         }
 
+    @property
+    def checkpoints(self) -> Path:
+        return self.disk.directory / "checkpoints"
+
     # --- members ---
 
     def start(self, identity: str) -> None:
@@ -124,9 +130,16 @@ class PipelinesGroup:
             identity,
             runtime="spark",
             heap_mb="512",
-            checkpoints=str(self.disk.directory / "checkpoints"),
+            checkpoints=str(self.checkpoints),
             rebalance_timeout_ms=str(REBALANCE_MS),
+            spark_conf=self.spark_conf,
         )
+        self.proven()
+
+    def kill_all(self) -> None:
+        """Kills all members, each with all of its processes."""
+        for worker in WORKERS:
+            self.member(worker).kill()
         self.proven()
 
     def member(self, identity: str) -> MemberProcess:
@@ -172,6 +185,15 @@ class PipelinesGroup:
         """The tasks among them that are queries of the JVM."""
         queries = {pipeline.slug() for pipeline in self.pipelines if pipeline.is_query}
         return {task["name"] for task in self._tasks() if task["connector"] in queries} & tasks
+
+    def executors(self) -> dict[str, list[psutil.Process]]:
+        """The executors of each member's application, by its id."""
+        found: dict[str, list[psutil.Process]] = {}
+        for process in executors():
+            with suppress(psutil.NoSuchProcess):
+                command = process.cmdline()
+                found.setdefault(command[command.index("--app-id") + 1], []).append(process)
+        return found
 
     def tasks_max(self, count: int) -> None:
         """Regroups every connector and waits until exactly those tasks run."""

@@ -4,12 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cooperator.connectors.base import Delivery
 from tests.guarantees.faults import FAULTS
-from tests.guarantees.pipelines import PIPELINES, Kafka, Place
+from tests.guarantees.pipeline import Kafka, Place
+from tests.guarantees.pipelines import PIPELINES
 
 MARK, END = "<!-- made by: python -m tests.guarantees.table -->", "<!-- end of the table -->"
-_WORDS = {Delivery.EXACTLY_ONCE: "exactly once", Delivery.AT_LEAST_ONCE: "at least once"}
 
 
 class NoTables:
@@ -24,13 +23,14 @@ class NoTables:
 def rendered() -> str:
     """The table of faults by connectors in Markdown."""
     nowhere = Place(Kafka("localhost:9092"), NoTables(), "table", Path("/sources"), Path("/shared"))
-    words = [_WORDS[row.delivery(nowhere)] for row in PIPELINES]
     lines = [
         f"| fault | {' | '.join(row.title() for row in PIPELINES)} |",
         f"|---|{'---|' * len(PIPELINES)}",
         f"| source to sink | {' | '.join(f'{row.source} to {row.sink}' for row in PIPELINES)} |",
-        *(f"| {fault.title} | {' | '.join(words)} |" for fault in FAULTS),
     ]
+    for fault in FAULTS:
+        cells = [fault.outcome(row, nowhere) for row in PIPELINES]
+        lines.append(f"| {fault.title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from cooperator.connectors.conformance import Trial, check
 from cooperator.local.broker import EmbeddedBroker
-from tests.guarantees.pipelines import PIPELINES, Kafka, Pipeline, Place
+from tests.guarantees.pipeline import Kafka, Pipeline, Place
+from tests.guarantees.pipelines import PIPELINES
 from tests.harness.support import slow
 from tests.runtime.postgres import PASSWORD, Postgres
 

@@ -49,11 +49,19 @@ class MemberProcess:
 
     def jvm(self) -> int:
         """The process id of its JVM."""
+        found = self._jvm()
+        assert found is not None, f"{self.identity} has no JVM"
+        return found
+
+    def has_jvm(self) -> bool:
+        return self._jvm() is not None
+
+    def _jvm(self) -> int | None:
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.child.pid).children():
                 if child.name() == "java" and child.status() != psutil.STATUS_ZOMBIE:
                     return child.pid
-        raise AssertionError(f"{self.identity} has no JVM")
+        return None
 
     def signal(self, number: signal.Signals) -> None:
         os.killpg(self.child.pid, number)
@@ -153,12 +161,19 @@ class MemberGroup:
     # --- members ---
 
     def member(
-        self, identity: str, inside: Sequence[str] = (), cold: bool = False, **options: str
+        self,
+        identity: str,
+        inside: Sequence[str] = (),
+        cold: bool = False,
+        spark_conf: Mapping[str, str] | None = None,
+        **options: str,
     ) -> MemberProcess:
         """Start a member. ``inside`` prefixes its command, to run it somewhere else. A ``cold`` one can run
         nothing until ``warm_up``."""
         incarnation = uuid.uuid4().hex[:12]
         arguments = self._arguments(identity, incarnation, options)
+        for name, value in (spark_conf or {}).items():
+            arguments += ["--spark-conf", f"{name}={value}"]
         program = ["-m", "cooperator.cli"]
         if cold:
             files = (self._warm_file(identity, said) for said in (True, False))

@@ -15,7 +15,7 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import Desired
-from tests.guarantees.pipelines import Kafka
+from tests.guarantees.pipeline import Kafka
 from tests.harness.leader_process import desired_of
 from tests.harness.member_group import MemberGroup
 from tests.harness.support import eventually, slow

@@ -57,9 +57,9 @@ _OPENED = (
 
 
 class StandaloneCluster:
-    """A master, and a worker with two cores."""
+    """A master, and a worker with so many cores, each with room for an executor of 512 MB."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, cores: int = 2) -> None:
         port = free_port()
         self.url = f"spark://127.0.0.1:{port}"
         deploy = "org.apache.spark.deploy"
@@ -68,9 +68,25 @@ class StandaloneCluster:
             directory / "master.log", (), f"{deploy}.master.Master", *here, "--port", str(port)
         )
         eventually(lambda: self._master.says("New state: ALIVE"), 120)
-        size = ("--cores", "2", "--memory", "1g", "--work-dir", str(directory / "work"))
+        memory = f"{512 * cores}m"
+        size = ("--cores", str(cores), "--memory", memory, "--work-dir", str(directory / "work"))
         self._worker = _Java(directory / "worker.log", (), f"{deploy}.worker.Worker", *here, *size, self.url)
         eventually(lambda: self._worker.says("Successfully registered with master"), 120)
+
+    def conf(self, count: int) -> dict[str, str]:
+        """Spark's settings of a member with so many executors, each with one core."""
+        return {
+            "spark.master": self.url,
+            "spark.cores.max": str(count),
+            "spark.executor.memory": "512m",
+            "spark.executor.cores": "1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+
+    def pids(self) -> list[int]:
+        """Master and worker; executors are children of the worker."""
+        return [each.process.pid for each in (self._master, self._worker)]
 
     def close(self) -> None:
         self._worker.kill()
@@ -110,15 +126,12 @@ class ConnectServer:
 def two_executors(root: Path) -> Iterator[Any]:
     """A session on a standalone cluster, whose two executors have one core each."""
     servers = StandaloneCluster(root)
-    conf = {
-        "spark.master": servers.url,
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
     settings = RuntimeSettings(
-        "lake-0", "incarnation-1", checkpoints=root / "c", state_dir=root / "state", spark_conf=conf
+        "lake-0",
+        "incarnation-1",
+        checkpoints=root / "c",
+        state_dir=root / "state",
+        spark_conf=servers.conf(2),
     )
     host = SparkHost(settings)
     session = host.session(Event())
