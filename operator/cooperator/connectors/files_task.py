@@ -142,7 +142,7 @@ def _parts(
         batches=batches,
         layout=place.layout,
         store="its directory",
-        slots=slots_for(len(units)),
+        slots=slots_for(len(units), spark),
         ends=lambda ends: RotatedEnds(ends, rotator),
     )
 

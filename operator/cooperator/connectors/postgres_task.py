@@ -125,7 +125,7 @@ def _parts(
         for partition, unit in units.items()
     }
     by_topic = SOURCE in options.table and len(topics) > 1
-    slots = slots_for(len(units))
+    slots = slots_for(len(units), spark)
     no_records = read(spark, source, slots=LEAST_SLOTS)
 
     def queries_of(decoding: Decoding) -> dict[str, CopyQuery]:

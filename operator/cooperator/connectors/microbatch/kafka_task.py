@@ -48,7 +48,7 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
     positions = members.positions_of(context.group_id, settings.client)
     patience = positions.patience(stopped, context.say)
     connector = context.task.connector
-    count = slots_for(len(context.units))
+    count = slots_for(len(context.units), member)
     slots = TransactionalIds.of_units(context.group_id, connector, context.units, count)
     target = BatchTarget(slots, positions.topic, settings.producer)
     batches = batches_of(Opening(session_of_task(member), positions, patience, target))

@@ -139,9 +139,26 @@ def open_loop(
     return task
 
 
-def slots_for(units: int) -> int:
-    """Returns the number of slots: one for each core, and no more than units."""
-    return max(LEAST_SLOTS, min(_MAX_SLOTS, os.cpu_count() or 1, units))
+def slots_for(units: int, spark: "SparkSession") -> int:
+    """Returns the number of slots: one for each core that runs Spark's tasks, and no more than units."""
+    conf = dict(spark.sparkContext.getConf().getAll())
+    cores = cores_of(conf, os.cpu_count() or 1, spark.sparkContext.defaultParallelism)
+    return max(LEAST_SLOTS, min(_MAX_SLOTS, cores, units))
+
+
+def cores_of(conf: Mapping[str, str], here: int, registered: int) -> int:
+    """Returns the cores that run the tasks of a session: this machine's, or those of its executors.
+
+    ``conf`` are Spark's settings. Executors may come up later than a task starts, so what the settings ask
+    for counts; without a limit, it is what has ``registered`` so far, and this machine's cores at least.
+    """
+    if conf.get("spark.master", "").startswith("local"):
+        return here
+    if "spark.cores.max" in conf:
+        return int(conf["spark.cores.max"])
+    if "spark.executor.instances" in conf:
+        return int(conf["spark.executor.instances"]) * int(conf.get("spark.executor.cores", "1"))
+    return max(here, registered)
 
 
 def refuse_earlier(context: TaskContext, units: Sequence[str], store: str) -> None:
