@@ -28,21 +28,26 @@ _CHECK_S: Final = 5.0
 
 
 class Ours:
-    """``config`` are options beside the defaults; ``tasks`` is ``tasksMax``."""
+    """``config`` are options beside the defaults, ``tasks`` is ``tasksMax``, ``spark`` are its settings."""
 
     guarantee = "exactly once"
 
     def __init__(
-        self, name: str = "cooperator", tasks: int = 1, config: Mapping[str, str] | None = None
+        self,
+        name: str = "cooperator",
+        tasks: int = 1,
+        config: Mapping[str, str] | None = None,
+        spark: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._tasks = tasks
         self._config = dict(config or {})
+        self._spark = dict(spark or {})
 
     def start(self, job: Job) -> Running:
         running = LocalMember(job)
         try:
-            running.begin(job, self._tasks, self._config)
+            running.begin(job, self._tasks, self._config, self._spark)
         except BaseException:
             running.stop()
             raise
@@ -63,9 +68,9 @@ class LocalMember:
             _PASSWORD: job.database.get("password", ""),
         }
 
-    def begin(self, job: Job, tasks: int, config: Mapping[str, str]) -> None:
+    def begin(self, job: Job, tasks: int, config: Mapping[str, str], spark: Mapping[str, str]) -> None:
         manifests = job.directory / "manifests.yaml"
-        manifests.write_text(yaml.safe_dump_all(resources(job, tasks, config)))
+        manifests.write_text(yaml.safe_dump_all(resources(job, tasks, config, spark)))
         self._run("up", "--bootstrap-servers", job.bootstrap_servers)
         self._run("apply", "-f", str(manifests))
 
@@ -125,15 +130,19 @@ def _worker(job: Job) -> str:
     return f"bench-{job.topic}"
 
 
-def resources(job: Job, tasks: int, config: Mapping[str, str]) -> list[dict[str, Any]]:
+def resources(
+    job: Job, tasks: int, config: Mapping[str, str], spark: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """The Worker and the Connector. Options that they leave out have their defaults."""
     allowed = {"envAllowed": [_PASSWORD]} if job.sink == "postgres" else {}
     worker = {"replicas": 1, "runtime": "spark", **allowed}
+    if spark:
+        worker["spark"] = {"conf": dict(spark)}
     connector = {
         "workerRef": {"name": _worker(job)},
         "class": _CLASSES[job.sink],
         "tasksMax": tasks,
-        "config": {**_config(job), **config},
+        "config": {**config_of(job), **config},
     }
     api = "cooperator.dev/v1alpha1"
     return [
@@ -142,7 +151,8 @@ def resources(job: Job, tasks: int, config: Mapping[str, str]) -> list[dict[str,
     ]
 
 
-def _config(job: Job) -> dict[str, str]:
+def config_of(job: Job) -> dict[str, str]:
+    """The Connector's options."""
     config = {"topics": job.topic, "trigger.interval.ms": str(job.trigger_ms)}
     config["key.converter"] = "string" if job.sink == "postgres" else "bytes"
     config["value.converter"] = _value_converter(job)
