@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long starts take: of a member, of a task with many units, of many light tasks.
+"""Measures starts: of a member, of a task with many units, of many light tasks.
 
     python -m benchmarks.starts member   a member's own start piece by piece: imports, JVM, session, queries
     python -m benchmarks.starts units    100 units of a class on a warm member, to the last one's first batch

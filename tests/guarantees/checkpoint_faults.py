@@ -17,7 +17,7 @@ from tests.harness.support import eventually
 
 
 class Outcome(StrEnum):
-    """What holds for the sink. ``REFUSED``: the task fails before it writes anything, and the sink is exact
+    """The text of a cell. ``REFUSED``: the task fails before it writes anything, and the sink is exact
     once the newest checkpoints are back. ``BEGINS_ANEW``: each record is there, and those of before twice."""
 
     EXACTLY_ONCE = "exactly once"

@@ -83,7 +83,7 @@ class Pipeline(ABC):
     place: Place
     fed: int = field(default=0)
     doubled: Counter[str] = field(default_factory=Counter)
-    """What is there more than once since a fault whose outcome is that; see ``accept_doubled``."""
+    """The surplus of faults that promise no more; see ``accept_doubled``."""
 
     @classmethod
     def title(cls) -> str:
