@@ -1,6 +1,5 @@
 """Kafka Connect's own leader in a JVM of its own, asked round by round (``java/KafkaLeader.java``)."""
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from cooperator.artifacts import find_java, resolve
+from benchmarks.java_program import compile_program
 from cooperator.model import Assignment, TaskId
 
 PROGRAM: Final = Path(__file__).parent / "java" / "KafkaLeader.java"
@@ -31,16 +30,13 @@ class KafkaLeader:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="kafka-leader-")
-        classes = os.pathsep.join(map(str, resolve("kafka")))
-        [compiler] = resolve("java-compiler")
-        java = str(find_java())
-        compile_ = [java, "-jar", str(compiler), "-17", "-nowarn", "-cp", classes, "-d", self._folder.name]
-        compiled = subprocess.run([*compile_, str(PROGRAM)], capture_output=True, text=True, check=False)
-        if compiled.returncode:
+        try:
+            java, *arguments = compile_program(PROGRAM, Path(self._folder.name))
+        except BaseException:
             self._folder.cleanup()
-            raise RuntimeError(f"{PROGRAM} does not compile:\n{compiled.stderr[-2000:]}")
+            raise
         self._java = subprocess.Popen(
-            [java, "-Xmx4g", "-cp", os.pathsep.join((self._folder.name, classes)), PROGRAM.stem],
+            [java, "-Xmx4g", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -28,7 +28,10 @@ import pytest
 
 from cooperator.model import TaskId
 
-PACKAGES: Final = ("cooperator.model", "cooperator.planner", "cooperator.pool", "cooperator.wire")
+PACKAGES: Final = (
+    *("cooperator.model", "cooperator.planner", "cooperator.pool", "cooperator.reconciliation"),
+    "cooperator.wire",
+)
 MACHINE: Final = "cooperator.leader.machine"
 
 FROZEN: Final = (

@@ -1,0 +1,64 @@
+"""Reconciliation without rounds (KIP-848's server side for tasks): each member moves to its target by itself.
+
+Contents: a member's current assignment and its state (``current``), the group with its epochs, targets,
+members and fences (``group``), what a report of a member changes (``reports``), joins, departures and new
+targets (``membership``), and the records that a group consists of in a log (``records``). All functions are
+pure: time is an argument, a group is a frozen value. No I/O. May import ``model`` only.
+
+Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
+
+=============================  ==========================================================================
+Kafka                          here
+=============================  ==========================================================================
+topic, partition               connector, task (its instance has the number -1)
+subscription                   every member can run every connector; the layout alone decides
+member id, instance id         identity of a member (a pod's name), with one incarnation at a time
+group epoch                    ``Group.epoch``: counts joins, departures and requests for a new target
+assignment epoch               ``Group.assignment_epoch``: the group epoch that the targets were computed for
+target assignment epoch        ``Target.epoch``: when the target of *this* member last changed
+member epoch                   ``CurrentAssignment.member_epoch``: the target epoch the member has reached
+UNREVOKED_PARTITIONS           ``MemberState.UNREVOKED_TASKS``, the name in KIP-1071
+UNRELEASED_PARTITIONS          ``MemberState.UNRELEASED_TASKS``, the name in KIP-1071
+owned partitions               tasks that a member has not released: starting, running or still stopping
+current partition epoch        ``Group.occupants``, which also knows fenced tasks of departed incarnations
+rebalance timeout              ``revocation_timeout_ms``, after which the member is overdue
+=============================  ==========================================================================
+
+Four rules differ from Kafka's. A member whose target stays the same is not moved to each new assignment
+epoch, so that the cost of a change depends on what changed. Reports are numbered, because they are not
+ordered by one connection; so a member may miss any number of answers, where Kafka fences it after two
+(``reports``). Tasks of a departed incarnation stay fenced until its end is certain, because a task keeps
+writing without the group's consent, where a consumer's commits are refused. A layout may name absent
+identities, whose tasks are held.
+"""
+
+from cooperator.reconciliation.current import CurrentAssignment, MemberState, next_assignment
+from cooperator.reconciliation.group import BrokenInvariant, Fence, Group, ReconciledMember, Target
+from cooperator.reconciliation.membership import depart, end, expire, join, retarget
+from cooperator.reconciliation.records import Records, changes, fold
+from cooperator.reconciliation.reports import Answer, Rejection, Report, handle_report, overdue, waiting
+
+__all__ = [
+    "Answer",
+    "BrokenInvariant",
+    "CurrentAssignment",
+    "Fence",
+    "Group",
+    "MemberState",
+    "ReconciledMember",
+    "Records",
+    "Rejection",
+    "Report",
+    "Target",
+    "changes",
+    "depart",
+    "end",
+    "expire",
+    "fold",
+    "handle_report",
+    "join",
+    "next_assignment",
+    "overdue",
+    "retarget",
+    "waiting",
+]
