@@ -89,15 +89,6 @@ def without_numbers(world: World, patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def without_terms(world: World, patch: pytest.MonkeyPatch) -> None:
-    """Members apply what a predecessor of their leader answers, and the leader considers reports for it."""
-    handle = reports._rejection
-    patch.setattr(
-        reports, "_rejection", lambda group, report: handle(group, replace(report, term=group.term))
-    )
-    world.ignores_terms = True
-
-
 def with_late_answers(world: World, patch: pytest.MonkeyPatch) -> None:
     """Members apply answers to any of their reports."""
     world.applies_any_answer = True
@@ -108,7 +99,7 @@ def without_fences(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(world_module, "FENCE_MS", 0)
 
 
-@pytest.mark.parametrize("fault", [without_numbers, without_terms, with_late_answers, without_fences])
+@pytest.mark.parametrize("fault", [without_numbers, with_late_answers, without_fences])
 def test_each_rule_is_needed(fault, monkeypatch):
     def play_all() -> None:
         for seed in range(SEEDS):

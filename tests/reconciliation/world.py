@@ -107,7 +107,7 @@ class World:
         self._incarnations = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
-        self.applies_any_answer = self.ignores_terms = False
+        self.applies_any_answer = False
         self._changed = False
         self.lead()
         self._after(TICK_MS, self._leader_tick)
@@ -252,9 +252,7 @@ class World:
             return
         if not process.alive or self.now_ms >= process.sent_ms + LEASE_MS:
             return
-        if sequence != process.sequence and not self.applies_any_answer:
-            return
-        if term != process.term and not self.ignores_terms:
+        if (sequence, term) != (process.sequence, process.term) and not self.applies_any_answer:
             return
         match answer:
             case Answer():
