@@ -4,7 +4,7 @@ import pytest
 
 from cooperator.model import TaskId
 from cooperator.reconciliation import MemberState, join, retarget
-from cooperator.reconciliation.group import Group
+from cooperator.reconciliation.group import ReconciledGroup
 from tests.reconciliation.world import REVOCATION_TIMEOUT_MS, World
 
 NEW = TaskId("new", 0)
@@ -96,7 +96,7 @@ def test_joins_and_departures_change_nobody_s_tasks(world: World) -> None:
 
 def test_a_change_is_recorded_for_the_members_that_it_concerns() -> None:
     """One of a thousand members gets a task: the records do not grow with what exists."""
-    group = Group()
+    group = ReconciledGroup()
     identities = [f"m{number}" for number in range(1_000)]
     for identity in identities:
         group = join(group, identity, f"{identity}#1", now_ms=0, fence_ms=0)
@@ -112,4 +112,4 @@ def test_a_change_is_recorded_for_the_members_that_it_concerns() -> None:
 
 def test_a_task_has_one_place() -> None:
     with pytest.raises(ValueError, match="gives a task to two identities"):
-        retarget(Group(), {"a": frozenset({NEW}), "b": frozenset({NEW})})
+        retarget(ReconciledGroup(), {"a": frozenset({NEW}), "b": frozenset({NEW})})

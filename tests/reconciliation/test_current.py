@@ -41,7 +41,7 @@ def test_a_step_gives_nothing_that_others_may_run(current, target, target_epoch,
 
 @given(currents(), tasks, st.integers(0, 7), st.none() | tasks, tasks)
 def test_nothing_is_freed_that_the_member_owns(current, target, target_epoch, owned, elsewhere):
-    """Whatever the member owns of its tasks stays occupied, and all of them do if it does not say."""
+    """Tasks that the member owns stay occupied, and all of its tasks do if it does not say."""
     elsewhere -= current.occupied
     after = next_assignment(current, target, target_epoch, owned, (elsewhere | current.occupied).__contains__)
 
@@ -74,7 +74,7 @@ def test_tasks_that_stay_keep_their_epoch(current, target, elsewhere):
 
 @given(currents(), tasks, tasks)
 def test_only_what_others_have_is_waited_for(current, target, elsewhere):
-    """A slow member delays its own tasks alone: whatever else is in the target is given at once."""
+    """A slow member delays its own tasks alone: the rest of the target is given at once."""
     elsewhere -= current.occupied
     owned = frozenset[TaskId]()
     after = next_assignment(current, target, 8, owned, (elsewhere | current.occupied).__contains__)

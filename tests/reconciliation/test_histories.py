@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import tests.reconciliation.world as world_module
-from cooperator.reconciliation import BrokenInvariant, Group, fold, reports
+from cooperator.reconciliation import BrokenInvariant, ReconciledGroup, fold, reports
 from tests.reconciliation.world import Faults, TaskRunsTwice, World
 
 SEEDS = 30
@@ -75,7 +75,7 @@ def test_no_task_runs_twice_and_all_reach_their_target() -> None:
     assert seen.keys() >= states | rejections | {"expired", "killed", "overdue"}, seen
 
 
-def sequences_apart(group: Group) -> Group:
+def sequences_apart(group: ReconciledGroup) -> ReconciledGroup:
     return replace(group, members={i: replace(m, sequence=0) for i, m in group.members.items()}, occupants={})
 
 

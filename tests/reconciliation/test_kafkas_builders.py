@@ -7,15 +7,15 @@ import pytest
 from cooperator.model import TaskId
 from cooperator.reconciliation import (
     CurrentAssignment,
-    Group,
     MemberState,
+    ReconciledGroup,
     changes,
     join,
     next_assignment,
     reports,
     retarget,
 )
-from cooperator.reconciliation.group import Target
+from cooperator.reconciliation.group import TargetAssignment
 from cooperator.reconciliation.records import RecordKey, RecordKind
 from tests.reconciliation.kafka import NewTargets, Step, ask_kafka, shown, shown_targets
 from tests.reconciliation.test_histories import play
@@ -110,17 +110,17 @@ def random_layout(dice: Random, members: tuple[str, ...]) -> dict[str, frozenset
 
 
 def our_records(new: NewTargets) -> str:
-    """What our records of the same change say, in Kafka's words."""
-    group = Group()
+    """Our records of the same change, in the form of Kafka's answer."""
+    group = ReconciledGroup()
     for member in new.members:
         group = join(group, member, f"{member}#1", now_ms=0, fence_ms=0)
-    targets = {member: Target(3, tasks) for member, tasks in new.before.items()}
-    group = Group(epoch=new.epoch, assignment_epoch=9, targets=targets, members=group.members)
+    targets = {member: TargetAssignment(3, tasks) for member, tasks in new.before.items()}
+    group = ReconciledGroup(epoch=new.epoch, assignment_epoch=9, targets=targets, members=group.members)
     records = changes(group, retarget(group, new.layout))
     written = {
         key.identity: value.tasks
         for key, value in records.items()
-        if key.kind is RecordKind.TARGET and isinstance(value, Target)
+        if key.kind is RecordKind.TARGET and isinstance(value, TargetAssignment)
     }
     _, _, epoch = records[RecordKey(RecordKind.GROUP)]
     return f"{epoch}|{shown_targets(written)}"

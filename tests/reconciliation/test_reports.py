@@ -1,12 +1,12 @@
-"""Which reports count, and what they change: conversations of one or two members with a leader."""
+"""Conversations of one or two members with a leader: some reports count, and others change nothing."""
 
 from dataclasses import replace
 
 from cooperator.model import TaskId
 from cooperator.reconciliation import (
     Answer,
-    Group,
     MemberState,
+    ReconciledGroup,
     Rejection,
     Report,
     changes,
@@ -28,13 +28,13 @@ class Conversation:
     """A leader and what was said; every group is durable before it answers."""
 
     def __init__(self, *identities: str) -> None:
-        self.group = Group(term=1)
-        self.log = [changes(Group(), self.group)]
+        self.group = ReconciledGroup(term=1)
+        self.log = [changes(ReconciledGroup(), self.group)]
         self.now_ms = 0
         for identity in identities:
             self.become(join(self.group, identity, f"{identity}#1", 0, FENCE_MS))
 
-    def become(self, group: Group) -> None:
+    def become(self, group: ReconciledGroup) -> None:
         self.log.append(changes(self.group, group))
         self.group = group
         group.validate()
@@ -119,7 +119,7 @@ def test_a_new_leader_considers_no_report_for_its_predecessor() -> None:
     assert talk.report("a", 3, 0, term=3) is Rejection.UNKNOWN_LEADER_EPOCH
 
 
-def test_who_has_what_it_was_not_given_is_fenced_and_starts_over() -> None:
+def test_a_member_with_tasks_that_it_was_not_given_is_fenced_and_starts_over() -> None:
     talk = Conversation("a")
     talk.targets(a={T})
     epoch = talk.report("a", 1, 0).member_epoch

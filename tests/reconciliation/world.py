@@ -16,7 +16,7 @@ from random import Random
 from cooperator.model import TaskId
 from cooperator.reconciliation import (
     Answer,
-    Group,
+    ReconciledGroup,
     Records,
     Rejection,
     Report,
@@ -75,7 +75,7 @@ class Process:
 class Leader:
     """``deposed``: it has not noticed that its writes would fail."""
 
-    group: Group
+    group: ReconciledGroup
     deposed: bool = False
 
     @property
@@ -342,13 +342,13 @@ class World:
         self._write(leader, group)
 
     def _wake_waiting(self) -> None:
-        """What the answers to requests that were held open do."""
+        """Answer the requests that are held open, so that these members report again."""
         for identity in waiting(self.leader.group):
             if identity in self.processes:
                 process = self.processes[identity]
                 self._send(lambda process=process: self.report(process))
 
-    def _write(self, leader: Leader, group: Group) -> None:
+    def _write(self, leader: Leader, group: ReconciledGroup) -> None:
         """Make the leader's new group durable; whoever it concerns is told."""
         records = changes(leader.group, group)
         leader.group = group

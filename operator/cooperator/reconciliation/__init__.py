@@ -7,22 +7,22 @@ pure: time is an argument, a group is a frozen value. No I/O. May import ``model
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 
-=============================  ==========================================================================
-Kafka                          here
-=============================  ==========================================================================
-topic, partition               connector, task (its instance has the number -1)
-subscription                   every member can run every connector; the layout alone decides
-member id, instance id         identity of a member (a pod's name), with one incarnation at a time
-group epoch                    ``Group.epoch``: counts joins, departures and requests for a new target
-assignment epoch               ``Group.assignment_epoch``: the group epoch that the targets were computed for
-target assignment epoch        ``Target.epoch``: when the target of *this* member last changed
-member epoch                   ``CurrentAssignment.member_epoch``: the target epoch the member has reached
-UNREVOKED_PARTITIONS           ``MemberState.UNREVOKED_TASKS``, the name in KIP-1071
-UNRELEASED_PARTITIONS          ``MemberState.UNRELEASED_TASKS``, the name in KIP-1071
-owned partitions               tasks that a member has not released: starting, running or still stopping
-current partition epoch        ``Group.occupants``, which also knows fenced tasks of departed incarnations
-rebalance timeout              ``revocation_timeout_ms``, after which the member is overdue
-=============================  ==========================================================================
+===========================  ===========================================================================
+Kafka                        here
+===========================  ===========================================================================
+topic, partition             connector, task (its instance has the number -1)
+subscription                 every member can run every connector; the layout alone decides
+member id, instance id       identity of a member (a pod's name), with one incarnation at a time
+group epoch                  ``epoch`` of the group: counts joins, departures, and new targets without these
+assignment epoch             ``assignment_epoch`` of the group: the group epoch that targets were computed for
+target assignment epoch      ``epoch`` of a ``TargetAssignment``: when this member's target last changed
+member epoch                 ``member_epoch``: the target epoch that the member has reached
+UNREVOKED_PARTITIONS         ``MemberState.UNREVOKED_TASKS``, the name in KIP-1071
+UNRELEASED_PARTITIONS        ``MemberState.UNRELEASED_TASKS``, the name in KIP-1071
+owned partitions             tasks that a member has not released: starting, running or still stopping
+current partition epoch      ``occupants`` of the group, which include fenced tasks of departed incarnations
+rebalance timeout            ``revocation_timeout_ms``, after which the member is overdue
+===========================  ===========================================================================
 
 Four rules differ from Kafka's. A member whose target stays the same is not moved to each new assignment
 epoch, so that the cost of a change depends on what changed. Reports are numbered, because they are not
@@ -33,7 +33,13 @@ identities, whose tasks are held.
 """
 
 from cooperator.reconciliation.current import CurrentAssignment, MemberState, next_assignment
-from cooperator.reconciliation.group import BrokenInvariant, Fence, Group, ReconciledMember, Target
+from cooperator.reconciliation.group import (
+    BrokenInvariant,
+    Fence,
+    ReconciledGroup,
+    ReconciledMember,
+    TargetAssignment,
+)
 from cooperator.reconciliation.membership import depart, end, expire, join, retarget
 from cooperator.reconciliation.records import Records, changes, fold
 from cooperator.reconciliation.reports import Answer, Rejection, Report, handle_report, overdue, waiting
@@ -43,13 +49,13 @@ __all__ = [
     "BrokenInvariant",
     "CurrentAssignment",
     "Fence",
-    "Group",
     "MemberState",
+    "ReconciledGroup",
     "ReconciledMember",
     "Records",
     "Rejection",
     "Report",
-    "Target",
+    "TargetAssignment",
     "changes",
     "depart",
     "end",

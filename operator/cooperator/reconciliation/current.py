@@ -51,8 +51,8 @@ def next_assignment(
 ) -> CurrentAssignment:
     """Return the step of a member towards ``target``; the same object if it cannot step.
 
-    ``owned``: what the member says it has not released; None: it does not say. ``is_occupied``: whether
-    anyone has, or may still have, the task.
+    ``owned``: the tasks that the member has not released, as far as it says; None: it does not say.
+    ``is_occupied``: whether any member has, or may still have, the task.
 
     * STABLE: the member steps when ``target_epoch`` is not its epoch.
     * UNREVOKED_TASKS: it steps once it owns nothing of what is pending revocation.
@@ -75,7 +75,7 @@ def next_assignment(
             current.member_epoch, current.member_epoch, MemberState.UNREVOKED_TASKS, kept, revoked
         )
     missing = target.difference(kept)
-    # What is pending revocation here is occupied by this member itself, which has just released it.
+    # The member itself occupies tasks that are pending revocation here, and has just released them.
     free = {t for t in missing if t in current.pending_revocation or not is_occupied(t)}
     return CurrentAssignment(
         target_epoch,

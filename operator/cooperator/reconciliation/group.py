@@ -12,7 +12,7 @@ class BrokenInvariant(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetAssignment:
     """The tasks that a member is to run. ``epoch``: the assignment epoch at which they last changed."""
 
     epoch: int
@@ -51,7 +51,7 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReconciledGroup:
     """The state of a reconciled group.
 
     ``term``: how often the lead was taken, as in ``Memory``. Epochs are compared within and across terms.
@@ -63,14 +63,14 @@ class Group:
     term: int = 0
     epoch: int = 0
     assignment_epoch: int = 0
-    targets: Mapping[str, Target] = field(default_factory=dict)
+    targets: Mapping[str, TargetAssignment] = field(default_factory=dict)
     members: Mapping[str, ReconciledMember] = field(default_factory=dict)
     fences: Mapping[tuple[str, str], Fence] = field(default_factory=dict)
     occupants: Mapping[TaskId, tuple[str, str]] = field(default_factory=dict)
 
-    def target_of(self, identity: str) -> Target:
+    def target_of(self, identity: str) -> TargetAssignment:
         """Return the target of a member; an empty one if none was computed for it."""
-        return self.targets.get(identity) or Target(self.assignment_epoch)
+        return self.targets.get(identity) or TargetAssignment(self.assignment_epoch)
 
     @property
     def is_settled(self) -> bool:

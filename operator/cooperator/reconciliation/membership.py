@@ -7,10 +7,12 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from cooperator.model import TaskId
-from cooperator.reconciliation.group import Fence, Group, ReconciledMember, Target
+from cooperator.reconciliation.group import Fence, ReconciledGroup, ReconciledMember, TargetAssignment
 
 
-def join(group: Group, identity: str, incarnation: str, now_ms: int, fence_ms: int) -> Group:
+def join(
+    group: ReconciledGroup, identity: str, incarnation: str, now_ms: int, fence_ms: int
+) -> ReconciledGroup:
     """Return the group with this incarnation as a member.
 
     An incarnation that is fenced continues with what it had. Another incarnation of the identity departs, as
@@ -28,7 +30,7 @@ def join(group: Group, identity: str, incarnation: str, now_ms: int, fence_ms: i
     return replace(group, epoch=group.epoch + 1, members=members, fences=fences)
 
 
-def depart(group: Group, identity: str, now_ms: int, fence_ms: int) -> Group:
+def depart(group: ReconciledGroup, identity: str, now_ms: int, fence_ms: int) -> ReconciledGroup:
     """Return the group without this member, and with a fence for ``fence_ms`` around what it may still run.
 
     Its target stays until the next ``retarget``, which may hold it. Raises KeyError if it is not a member.
@@ -40,20 +42,20 @@ def depart(group: Group, identity: str, now_ms: int, fence_ms: int) -> Group:
     return replace(group, epoch=group.epoch + 1, members=members, fences=fences)
 
 
-def end(group: Group, identity: str, incarnation: str) -> Group:
-    """Return the group after the proven end of an incarnation: whatever it had is free."""
+def end(group: ReconciledGroup, identity: str, incarnation: str) -> ReconciledGroup:
+    """Return the group after the proven end of an incarnation, which frees all that it had."""
     member = group.members.get(identity)
     if member is not None and member.incarnation == incarnation:
         group = depart(group, identity, now_ms=0, fence_ms=0)
     return _without_fences(group, {(identity, incarnation)} & group.fences.keys())
 
 
-def expire(group: Group, now_ms: int) -> Group:
+def expire(group: ReconciledGroup, now_ms: int) -> ReconciledGroup:
     """Return the group without fences whose time has passed."""
     return _without_fences(group, {key for key, fence in group.fences.items() if fence.until_ms <= now_ms})
 
 
-def retarget(group: Group, layout: Mapping[str, frozenset[TaskId]]) -> Group:
+def retarget(group: ReconciledGroup, layout: Mapping[str, frozenset[TaskId]]) -> ReconciledGroup:
     """Return the group with ``layout`` (tasks by identity) as its targets; the same object if nothing
     changes.
 
@@ -66,13 +68,15 @@ def retarget(group: Group, layout: Mapping[str, frozenset[TaskId]]) -> Group:
     targets = {}
     for identity in sorted(layout.keys() | group.members.keys()):
         tasks, target = layout.get(identity, frozenset()), group.targets.get(identity)
-        targets[identity] = target if target is not None and target.tasks == tasks else Target(epoch, tasks)
+        targets[identity] = (
+            target if target is not None and target.tasks == tasks else TargetAssignment(epoch, tasks)
+        )
     if targets == group.targets and group.epoch == group.assignment_epoch:
         return group
     return replace(group, epoch=epoch, assignment_epoch=epoch, targets=targets)
 
 
-def _without_fences(group: Group, ended: Set[tuple[str, str]]) -> Group:
+def _without_fences(group: ReconciledGroup, ended: Set[tuple[str, str]]) -> ReconciledGroup:
     if not ended:
         return group
     fences = {key: fence for key, fence in group.fences.items() if key not in ended}

@@ -10,7 +10,13 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from cooperator.reconciliation.group import Fence, Group, ReconciledMember, Target, occupants_of
+from cooperator.reconciliation.group import (
+    Fence,
+    ReconciledGroup,
+    ReconciledMember,
+    TargetAssignment,
+    occupants_of,
+)
 
 K = TypeVar("K", bound=str | tuple[str, str])
 V = TypeVar("V")
@@ -35,14 +41,14 @@ class Epochs(NamedTuple):
     assignment_epoch: int
 
 
-Value = Target | ReconciledMember | Fence | Epochs
+Value = TargetAssignment | ReconciledMember | Fence | Epochs
 Records = Mapping[RecordKey, Value | None]
 """The newest value of each key; None is a tombstone."""
 
 _GROUP = RecordKey(RecordKind.GROUP)
 
 
-def changes(before: Group, after: Group) -> Records:
+def changes(before: ReconciledGroup, after: ReconciledGroup) -> Records:
     """Return the records that turn ``before`` into ``after``, for one transaction; the epochs come last.
 
     A report that changes nothing but its own number is not recorded: the number orders reports within a term.
@@ -62,17 +68,17 @@ def changes(before: Group, after: Group) -> Records:
     return records
 
 
-def fold(batches: Iterable[Records]) -> Group:
+def fold(batches: Iterable[Records]) -> ReconciledGroup:
     """Return the group that these records, oldest first, consist of."""
     epochs = Epochs(0, 0, 0)
-    targets: dict[str, Target] = {}
+    targets: dict[str, TargetAssignment] = {}
     members: dict[str, ReconciledMember] = {}
     fences: dict[tuple[str, str], Fence] = {}
     for records in batches:
         for key, value in records.items():
             match key.kind:
                 case RecordKind.TARGET:
-                    _put(targets, key.identity, value, Target)
+                    _put(targets, key.identity, value, TargetAssignment)
                 case RecordKind.MEMBER:
                     _put(members, key.identity, value, ReconciledMember)
                 case RecordKind.FENCE:
@@ -81,10 +87,10 @@ def fold(batches: Iterable[Records]) -> Group:
                     assert isinstance(value, Epochs)
                     epochs = value
     occupants = occupants_of(members.values(), fences.values())
-    return Group(*epochs, targets, members, fences, occupants)
+    return ReconciledGroup(*epochs, targets, members, fences, occupants)
 
 
-def _epochs(group: Group) -> Epochs:
+def _epochs(group: ReconciledGroup) -> Epochs:
     return Epochs(group.term, group.epoch, group.assignment_epoch)
 
 

@@ -17,12 +17,12 @@ from enum import StrEnum
 
 from cooperator.model import TaskId
 from cooperator.reconciliation.current import MemberState, next_assignment
-from cooperator.reconciliation.group import Group
+from cooperator.reconciliation.group import ReconciledGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a member says of itself.
+    """A report of a member about itself.
 
     ``term``: of the leader that it is for. ``sequence``: grows with each report of an incarnation.
     ``member_epoch``: that of the last answer it has applied; 0 after it has stopped everything. ``owned``:
@@ -51,7 +51,7 @@ class Answer:
 
 
 class Rejection(StrEnum):
-    """Why a report has no effect; the names of Kafka's errors."""
+    """The reason why a report has no effect. The names are those of Kafka's errors."""
 
     UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"
     """The group does not have this incarnation. The member must stop everything and join."""
@@ -66,8 +66,8 @@ class Rejection(StrEnum):
 
 
 def handle_report(
-    group: Group, report: Report, now_ms: int, revocation_timeout_ms: int
-) -> tuple[Group, Answer | Rejection]:
+    group: ReconciledGroup, report: Report, now_ms: int, revocation_timeout_ms: int
+) -> tuple[ReconciledGroup, Answer | Rejection]:
     """Return the group after ``report``, and the answer. The group must be durable before the answer is sent.
 
     Any earlier epoch of the member is accepted, however many answers it has missed, while it owns nothing
@@ -96,7 +96,7 @@ def handle_report(
     return replace(group, members=members, occupants=occupants), answer
 
 
-def _rejection(group: Group, report: Report) -> Rejection | None:
+def _rejection(group: ReconciledGroup, report: Report) -> Rejection | None:
     member = group.members.get(report.identity)
     if report.term != group.term:
         older = report.term < group.term
@@ -112,7 +112,7 @@ def _rejection(group: Group, report: Report) -> Rejection | None:
     return None
 
 
-def overdue(group: Group, now_ms: int) -> tuple[str, ...]:
+def overdue(group: ReconciledGroup, now_ms: int) -> tuple[str, ...]:
     """Return the identities of members that have not released in time what was revoked."""
     return tuple(
         identity
@@ -121,7 +121,7 @@ def overdue(group: Group, now_ms: int) -> tuple[str, ...]:
     )
 
 
-def waiting(group: Group) -> tuple[str, ...]:
+def waiting(group: ReconciledGroup) -> tuple[str, ...]:
     """Return the identities of members that would be given or told something new if they reported now.
 
     A leader that holds their requests open answers these.
@@ -129,7 +129,7 @@ def waiting(group: Group) -> tuple[str, ...]:
     return tuple(identity for identity in group.members if _would_step(group, identity))
 
 
-def _would_step(group: Group, identity: str) -> bool:
+def _would_step(group: ReconciledGroup, identity: str) -> bool:
     current, target = group.members[identity].current, group.target_of(identity)
     match current.state:
         case MemberState.STABLE:
