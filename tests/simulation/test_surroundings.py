@@ -116,7 +116,7 @@ def test_a_route_that_fails_is_noticed() -> None:
 
 
 def test_a_machine_that_runs_is_not_booted_again() -> None:
-    """Two faults may have taken its power; what runs since the first has healed must not run twice."""
+    """Two faults may have taken its power; a second boot would run all of its processes twice."""
     simulation = run(first_seed(fleets.Agents), Cuts(until_ms=1)).simulation
     machines = simulation.cluster.machines
     before = {node: [*machine.containers.values()] for node, machine in machines.items()}
