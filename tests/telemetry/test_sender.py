@@ -19,7 +19,8 @@ from cooperator.telemetry import start_sending
 from tests.agent.surroundings import LocalMember, noop_records
 from tests.harness.otlp_receiver import OtlpReceiver
 from tests.harness.scrapes import scraped
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
+from tests.telemetry.otel_collector import OtelCollector
 
 A0, A1 = (TaskId("a", task) for task in (0, 1))
 FAST = {"OTEL_METRIC_EXPORT_INTERVAL": "100"}
@@ -65,6 +66,31 @@ def test_a_receiver_shows_what_a_members_page_shows_while_tasks_come_and_go(tmp_
         eventually(lambda: scraped(member.agent.url)["cooperator_member_tasks", ()] == 0, 20)
         sending.stop(10)
         assert receiver.shown() == {}, "a member that has ended shows nothing any longer"
+    member.stop()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(1_200)
+@slow("env -u CI pytest tests/telemetry")  # The receiver of the tests above reads the same requests.
+def test_an_opentelemetry_collector_shows_what_a_members_page_shows(tmp_path: Path) -> None:
+    member = LocalMember(tmp_path)
+    member.start()
+    with OtelCollector(tmp_path) as collector:
+        sending = start_sending(member.agent.families, lambda: {"service.name": "test"}, collector.url, FAST)
+        records = noop_records("a", ["u-0", "u-1"], member.journal.path)
+        member.group.assignment([A0, A1], config_offset=member.write(*records))
+
+        def equal() -> bool:
+            assert settled(collector.shown()) == settled(scraped(member.agent.url))
+            return True
+
+        eventually(lambda: scraped(member.agent.url).get(("cooperator_task_starts_total", ("a", "1"))), 20)
+        eventually(equal, 20)
+        member.group.assignment(revoked=[A1])
+        eventually(lambda: scraped(member.agent.url)["cooperator_member_tasks", ()] == 1, 20)
+        eventually(equal, 20, "a moved task is not counted twice")
+        sending.stop(10)
+        assert collector.shown() == {}, "a member that has ended shows nothing any longer"
     member.stop()
 
 
