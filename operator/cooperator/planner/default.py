@@ -28,6 +28,11 @@ from cooperator.planner.workspace import Workspace
 
 def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory]:
     """Decide one round. A move takes two rounds, since nothing starts in the round of its revocation."""
+    return step.take(view, memory, decide(view, memory, workspace))
+
+
+def decide(view: View, memory: Memory, workspace: Workspace) -> step.RoundDecision:
+    """Return all findings of a round, of which ``plan`` takes the next step."""
     wanted = workspace.configured(view.tasks)
     roster = survey(view, memory)
     claimed = claims.sort_claims(view, memory, roster, wanted.items, workspace.reported(roster.present))
@@ -43,20 +48,16 @@ def plan(view: View, memory: Memory, workspace: Workspace) -> tuple[Plan, Memory
     instances, tasks = asked.targets(assignor)
     if instances.put_off or tasks.put_off:
         settled.timers_ms.append(wait_until_ms)
-    return step.take(
-        view,
-        memory,
-        step.RoundDecision(
-            roster,
-            claimed,
-            settled,
-            unreported,
-            free,
-            (instances.placed, tasks.placed),
-            (instances.released, tasks.released),
-            joins,
-            (warning,) if warning else (),
-        ),
+    return step.RoundDecision(
+        roster,
+        claimed,
+        settled,
+        unreported,
+        free,
+        (instances.placed, tasks.placed),
+        (instances.released, tasks.released),
+        joins,
+        (warning,) if warning else (),
     )
 
 
