@@ -2,8 +2,9 @@
 
 Contents: a member's current assignment and its state (``current``), the group with its epochs, targets,
 members and fences (``group``), what a report of a member changes (``reports``), joins, departures and new
-targets (``membership``), and the records that a group consists of in a log (``records``). All functions are
-pure: time is an argument, a group is a frozen value. No I/O. May import ``model`` only.
+targets (``membership``), the records that a group consists of in a log (``records``), and the group that a
+round becomes (``conversion``). All functions are pure: time is an argument, a group is a frozen value. No
+I/O. May import ``model`` only.
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 
@@ -32,6 +33,7 @@ writing without the group's consent, where a consumer's commits are refused. A l
 identities, whose tasks are held.
 """
 
+from cooperator.reconciliation.conversion import from_round, obstacle
 from cooperator.reconciliation.current import CurrentAssignment, MemberState, next_assignment
 from cooperator.reconciliation.group import (
     BrokenInvariant,
@@ -61,9 +63,11 @@ __all__ = [
     "end",
     "expire",
     "fold",
+    "from_round",
     "handle_report",
     "join",
     "next_assignment",
+    "obstacle",
     "overdue",
     "retarget",
     "waiting",

@@ -1,0 +1,75 @@
+"""A group that leaves rounds: whatever anyone may run is occupied, and nothing stops."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import invariant
+
+from cooperator.model import Member, Memory, TaskId
+from cooperator.planner import plan
+from cooperator.reconciliation import MemberState, from_round, handle_report, obstacle
+from cooperator.reconciliation.reports import Answer, Report
+from tests.planner.test_histories import Histories
+from tests.planner.unreliable_group import UnreliableGroup
+
+T, U = TaskId("c", 0), TaskId("c", 1)
+TIMEOUT_MS = 60_000
+
+
+class Conversions(Histories):
+    """At any time of any history in which rounds may end."""
+
+    @invariant()
+    def what_may_run_is_occupied(self) -> None:
+        group: UnreliableGroup | None = getattr(self, "group", None)
+        if group is None:
+            return
+        view = group.view()
+        _, memory = plan(view, group.memory, group.workspace)
+        members = tuple(m for m in view.members if (m.identity, m.incarnation) not in group.proven)
+        fence_ms = view.policy.fence_ms
+        if obstacle(memory, members, view.now_ms, fence_ms):
+            return
+        converted = from_round(memory, members, view.now_ms, fence_ms, TIMEOUT_MS)
+        converted.validate()
+        for process in group.processes:
+            for task in process.owned:
+                assert converted.occupants.get(task) == (process.identity, process.incarnation)
+        for process in group.members():
+            occupied = converted.members[process.identity].current.occupied
+            assert occupied == process.owned
+            assert process.stopping <= converted.members[process.identity].current.pending_revocation.keys()
+
+
+TestConversions = Conversions.TestCase
+TestConversions.settings = settings(
+    max_examples=40, stateful_step_count=25, suppress_health_check=list(HealthCheck)
+)
+
+
+def member(identity: str, *owned: TaskId, stopping: frozenset[TaskId] = frozenset()) -> Member:
+    return Member(f"{identity}-1", identity, f"{identity}#1", owned, stopping)
+
+
+def test_nothing_stops_and_what_is_stopping_is_awaited() -> None:
+    members = (member("a", T, U, stopping=frozenset({U})), member("b"))
+    group = from_round(Memory(term=3), members, 0, 17_000, TIMEOUT_MS)
+
+    a = group.members["a"]
+    assert (a.current.state, a.revoke_by_ms) == (MemberState.UNREVOKED_TASKS, TIMEOUT_MS)
+    report = Report("a", "a#1", 3, 1, a.current.member_epoch, frozenset({T}))
+    group, answer = handle_report(group, report, 1_000, TIMEOUT_MS)
+    assert isinstance(answer, Answer)
+    assert (answer.state, set(answer.assigned)) == (MemberState.STABLE, {T})
+    assert set(group.occupants) == {T}
+
+
+def test_a_task_at_two_members_keeps_the_group_in_rounds() -> None:
+    members = (member("a", T), member("b", T))
+    assert obstacle(Memory(), members, 0, 17_000) == "c-0 may run at a and at b"
+    with pytest.raises(ValueError, match="the group stays in rounds: c-0 may run"):
+        from_round(Memory(), members, 0, 17_000, TIMEOUT_MS)
+
+
+def test_a_stock_worker_keeps_the_group_in_rounds() -> None:
+    stock = Member("s-1", "s", "s-1", is_agent=False)
+    assert obstacle(Memory(), (member("a", T), stock), 0, 17_000).startswith("s is a stock worker")
