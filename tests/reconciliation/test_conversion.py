@@ -2,7 +2,8 @@
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import invariant
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
 
 from cooperator.model import Member, Memory, TaskId
 from cooperator.planner import plan
@@ -18,6 +19,13 @@ TIMEOUT_MS = 60_000
 class Conversions(Histories):
     """At any time of any history in which rounds may end."""
 
+    @precondition(lambda self: len(self.group.members()) < len(self.group.processes))
+    @rule(data=st.data())
+    def a_dropped_member_rejoins(self, data: st.DataObject) -> None:
+        """A rejoin is a round: without it, the memory would not know that the member was back."""
+        super().a_dropped_member_rejoins(data)
+        self.group.round()
+
     @invariant()
     def what_may_run_is_occupied(self) -> None:
         group: UnreliableGroup | None = getattr(self, "group", None)
@@ -27,9 +35,9 @@ class Conversions(Histories):
         _, memory = plan(view, group.memory, group.workspace)
         members = tuple(m for m in view.members if (m.identity, m.incarnation) not in group.proven)
         fence_ms = view.policy.fence_ms
-        if obstacle(memory, members, view.now_ms, fence_ms):
+        if obstacle(memory, members, view.awaited, view.now_ms, fence_ms):
             return
-        converted = from_round(memory, members, view.now_ms, fence_ms, TIMEOUT_MS)
+        converted = from_round(memory, members, view.awaited, view.now_ms, fence_ms, TIMEOUT_MS)
         converted.validate()
         for process in group.processes:
             for task in process.owned:
@@ -52,7 +60,7 @@ def member(identity: str, *owned: TaskId, stopping: frozenset[TaskId] = frozense
 
 def test_nothing_stops_and_what_is_stopping_is_awaited() -> None:
     members = (member("a", T, U, stopping=frozenset({U})), member("b"))
-    group = from_round(Memory(term=3), members, 0, 17_000, TIMEOUT_MS)
+    group = from_round(Memory(term=3), members, (), 0, 17_000, TIMEOUT_MS)
 
     a = group.members["a"]
     assert (a.current.state, a.revoke_by_ms) == (MemberState.UNREVOKED_TASKS, TIMEOUT_MS)
@@ -65,11 +73,15 @@ def test_nothing_stops_and_what_is_stopping_is_awaited() -> None:
 
 def test_a_task_at_two_members_keeps_the_group_in_rounds() -> None:
     members = (member("a", T), member("b", T))
-    assert obstacle(Memory(), members, 0, 17_000) == "c-0 may run at a and at b"
+    assert obstacle(Memory(), members, (), 0, 17_000) == "c-0 may run at a and at b"
     with pytest.raises(ValueError, match="the group stays in rounds: c-0 may run"):
-        from_round(Memory(), members, 0, 17_000, TIMEOUT_MS)
+        from_round(Memory(), members, (), 0, 17_000, TIMEOUT_MS)
 
 
 def test_a_stock_worker_keeps_the_group_in_rounds() -> None:
     stock = Member("s-1", "s", "s-1", is_agent=False)
-    assert obstacle(Memory(), (member("a", T), stock), 0, 17_000).startswith("s is a stock worker")
+    assert obstacle(Memory(), (member("a", T), stock), (), 0, 17_000).startswith("s is a stock worker")
+
+
+def test_an_evicted_member_that_is_not_back_keeps_the_group_in_rounds() -> None:
+    assert obstacle(Memory(), (member("a", T),), ("b",), 0, 17_000) == "b was evicted and is not back"

@@ -4,7 +4,7 @@ Kafka converts a classic group likewise, with what its members have (``ConsumerG
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from cooperator.model import Member, Memory, TaskId
 from cooperator.reconciliation.current import CurrentAssignment, MemberState
@@ -14,11 +14,16 @@ from cooperator.reconciliation.membership import retarget
 _FIRST_EPOCH = 1
 
 
-def obstacle(memory: Memory, members: Sequence[Member], now_ms: int, fence_ms: int) -> str:
+def obstacle(
+    memory: Memory, members: Sequence[Member], awaited: Collection[str], now_ms: int, fence_ms: int
+) -> str:
     """Return why these members cannot leave rounds now; empty if they can.
 
     A group whose tasks do not each have one known occupant stays in rounds, whose leader sorts this out.
+    ``awaited``: identities that were evicted when the lead was taken and are not back.
     """
+    for identity in awaited:
+        return f"{identity} was evicted and is not back"
     stock = [member.identity for member in members if not member.is_agent]
     if stock:
         return f"{stock[0]} is a stock worker, which knows rounds only"
@@ -44,7 +49,12 @@ def obstacle(memory: Memory, members: Sequence[Member], now_ms: int, fence_ms: i
 
 
 def from_round(
-    memory: Memory, members: Sequence[Member], now_ms: int, fence_ms: int, revocation_timeout_ms: int
+    memory: Memory,
+    members: Sequence[Member],
+    awaited: Collection[str],
+    now_ms: int,
+    fence_ms: int,
+    revocation_timeout_ms: int,
 ) -> ReconciledGroup:
     """Return the group of a round: its members with what they report, and the fences that ``memory`` has.
 
@@ -52,7 +62,7 @@ def from_round(
     starts by the conversion: every target is what the member runs. Raises ValueError if there is an
     ``obstacle``.
     """
-    reason = obstacle(memory, members, now_ms, fence_ms)
+    reason = obstacle(memory, members, awaited, now_ms, fence_ms)
     if reason:
         raise ValueError(f"the group stays in rounds: {reason}")
     reconciled = {}
