@@ -1,4 +1,4 @@
-"""A group that leaves rounds: whatever anyone may run is occupied, and nothing stops."""
+"""A group leaves rounds: every task that a process may run is occupied, and nothing stops."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,7 +58,7 @@ def member(identity: str, *owned: TaskId, stopping: frozenset[TaskId] = frozense
     return Member(f"{identity}-1", identity, f"{identity}#1", owned, stopping)
 
 
-def test_nothing_stops_and_what_is_stopping_is_awaited() -> None:
+def test_tasks_that_run_go_on_and_those_that_stop_are_awaited() -> None:
     members = (member("a", T, U, stopping=frozenset({U})), member("b"))
     group = from_round(Memory(term=3), members, (), 0, 17_000, TIMEOUT_MS)
 
