@@ -4,7 +4,8 @@ Contents: a member's current assignment and its state (``current``), the group w
 members and fences (``group``), what a report of a member changes (``reports``), joins, departures and new
 targets (``membership``), the records that a group consists of in a log (``records``), and the group that a
 round becomes (``conversion``). All functions are pure: time is an argument, a group is a frozen value. No
-I/O. May import ``model`` only.
+I/O. May import ``model``, and ``wire`` for the codec of its records
+(``codec``).
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 
@@ -33,6 +34,7 @@ writing without the group's consent, where a consumer's commits are refused. A l
 identities, whose tasks are held.
 """
 
+from cooperator.reconciliation.codec import decode_record, encode_records
 from cooperator.reconciliation.conversion import from_round, obstacle
 from cooperator.reconciliation.current import CurrentAssignment, MemberState, next_assignment
 from cooperator.reconciliation.group import (
@@ -59,7 +61,9 @@ __all__ = [
     "Report",
     "TargetAssignment",
     "changes",
+    "decode_record",
     "depart",
+    "encode_records",
     "end",
     "expire",
     "fold",
