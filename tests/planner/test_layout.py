@@ -5,8 +5,9 @@ from hypothesis import given as given_by
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 
-from cooperator.model import TaskId
+from cooperator.model import Policy, TaskId
 from cooperator.planner import Plan, View, default, plan
+from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.layout import layout_of
 from tests.planner.test_histories import Histories
 from tests.planner.unreliable_group import UnreliableGroup, owned
@@ -74,3 +75,38 @@ def test_a_group_that_has_its_layout_keeps_it(counts, present, joining):
     assert group.settle().is_empty
     assert {identity: frozenset(tasks) for identity, tasks in owned(group).items()} == wanted
     group.check_complete_and_balanced()
+
+
+def test_tasks_that_are_owed_have_one_place_under_every_assignor() -> None:
+    """Some assignors place a returned member's tasks with others."""
+    placed_elsewhere = 0
+    for assignor in sorted(BUILT_IN):
+        group = UnreliableGroup(Policy(assignor=assignor), a=7, b=4)
+        for identity in ("w1", "w2", "w3"):
+            group.join(identity)
+        group.settle()
+        group.kill(group.named("w2"), proven=True)
+        group.round()
+        lost = group.memory.holds["w2"].tasks
+        group.join("w0")
+        group.join("w2")
+
+        wanted = layout(group)
+        places = [task for tasks in wanted.values() for task in tasks]
+        assert sorted(places) == sorted(group.configured()), assignor
+        placed_elsewhere += not lost <= wanted["w2"]
+    assert placed_elsewhere
+
+
+def test_a_task_that_is_owed_is_not_held_for_another_member() -> None:
+    """While an evicted member without a known past is away, every unreported task is held, also if owed."""
+    group = UnreliableGroup(Policy(scheduled_rebalance_max_delay_ms=0), a=0)
+    group.join("w0")
+    group.round()
+    group.join("w1")
+    group.take_over()
+    group.kill(group.named("w0"), proven=True)
+    group.join("w0")
+
+    [instance] = group.configured()
+    assert layout(group) == {"w0": {instance}}

@@ -1,11 +1,13 @@
 """A group leaves rounds: every task that a process may run is occupied, and nothing stops."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from cooperator.model import Member, Memory, TaskId
+from cooperator.model import Hold, HoldReason, Member, Memory, TaskId, Unstopped
 from cooperator.planner import plan
 from cooperator.reconciliation import MemberState, from_round, handle_report, obstacle
 from cooperator.reconciliation.reports import Answer, Report
@@ -85,3 +87,34 @@ def test_a_stock_worker_keeps_the_group_in_rounds() -> None:
 
 def test_an_evicted_member_that_is_not_back_keeps_the_group_in_rounds() -> None:
     assert obstacle(Memory(), (member("a", T),), ("b",), 0, 17_000) == "b was evicted and is not back"
+
+
+def test_tasks_that_were_revoked_and_are_owned_must_be_released() -> None:
+    memory = Memory(unstopped=(Unstopped("a", "a#1", frozenset({U})),))
+    group = from_round(memory, (member("a", T, U),), (), 0, 17_000, TIMEOUT_MS)
+
+    current = group.members["a"].current
+    assert (set(current.assigned), set(current.pending_revocation)) == ({T}, {U})
+
+
+def test_a_fence_lasts_as_long_as_anything_says() -> None:
+    hold = Hold(frozenset({T}), 0, 60_000, not_before_ms=9_000, incarnation="a#1", reason=HoldReason.UNPROVEN)
+    for gone_since_ms, until_ms in ((1_000, 18_000), (None, 22_000)):
+        unstopped = Unstopped("a", "a#1", frozenset({U}), gone_since_ms)
+        memory = Memory(holds={"a": hold}, unstopped=(unstopped,))
+        group = from_round(memory, (member("b"),), (), 5_000, 17_000, TIMEOUT_MS)
+        [fence] = group.fences.values()
+        assert (fence.tasks, fence.until_ms) == ({T, U}, until_ms)
+
+    later = replace(hold, not_before_ms=30_000)
+    unstopped = Unstopped("a", "a#1", frozenset({U}), 1_000)
+    memory = Memory(holds={"a": later}, unstopped=(unstopped,))
+    [fence] = from_round(memory, (member("b"),), (), 5_000, 17_000, TIMEOUT_MS).fences.values()
+    assert fence.until_ms == 30_000
+
+
+def test_a_group_in_which_it_is_not_known_what_runs_stays_in_rounds() -> None:
+    hold = Hold(frozenset(), 0, 0, not_before_ms=9_000, reason=HoldReason.UNPROVEN, blanket=True)
+    memory = Memory(holds={"a": hold})
+    assert obstacle(memory, (member("b"),), (), 5_000, 17_000) == "it is not known what a runs"
+    assert obstacle(memory, (member("b"),), (), 9_000, 17_000) == ""

@@ -129,6 +129,17 @@ def test_a_member_with_tasks_that_it_was_not_given_is_fenced_and_starts_over() -
     assert given(talk.report("a", 4, 0)) == {T}
 
 
+def test_only_the_incarnation_in_the_group_is_heard() -> None:
+    talk = Conversation("a")
+    talk.targets(a={T})
+    epoch = talk.report("a", 1, 0).member_epoch
+    talk.become(join(talk.group, "a", "a#2", 1_000, FENCE_MS))
+
+    assert talk.report("a", 2, epoch, T) is Rejection.UNKNOWN_MEMBER_ID
+    assert talk.report("a", 3, 0) is Rejection.UNKNOWN_MEMBER_ID
+    assert talk.group.occupants[T] == ("a", "a#1")
+
+
 def test_an_incarnation_that_comes_back_continues_with_what_it_has() -> None:
     talk = Conversation("a", "b")
     talk.targets(a={T})

@@ -1,14 +1,15 @@
 """The report of a member, and the leader's answer: the heartbeat of KIP-848.
 
 Kafka's heartbeats are ordered by one connection. Reports may overtake each other, arrive twice, or reach a
-leader that no longer leads, so two rules order them:
+leader that no longer leads, so three rules order them:
 
 * a leader considers a report only if its number is greater than that of every report it has considered;
-* a member applies an answer only if it answers the last report that it sent.
+* a member has one report on its way, and applies an answer only if it answers the last report that it sent;
+* it applies no answer after its lease has ended, counted from when it sent that report.
 
-So whatever a member was given, it applied before the report in which the leader sees it missing. A report
-names the term of the leader that it is for, since a new leader does not know the numbers that its predecessor
-has seen.
+So whatever a member was given, it applied before the report in which the leader sees it missing; and nothing
+that was given to a departed member starts after its fence. A report names the term of the leader that it is
+for, since a new leader does not know the numbers that its predecessor has seen.
 """
 
 from collections.abc import Mapping
