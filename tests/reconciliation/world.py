@@ -20,6 +20,7 @@ from cooperator.reconciliation import (
     Records,
     Rejection,
     Report,
+    apply_answer,
     changes,
     depart,
     end,
@@ -27,10 +28,13 @@ from cooperator.reconciliation import (
     fold,
     handle_report,
     join,
+    next_report,
     overdue,
     retarget,
+    told_term,
     waiting,
 )
+from cooperator.reconciliation.reporting import NO_TERM, ReportingMember
 
 TICK_MS = 500
 RETRY_MS = 3_000
@@ -40,7 +44,6 @@ KILL_AFTER_MS = 1_000
 FENCE_MS = LEASE_MS + 2_000
 REVOCATION_TIMEOUT_MS = 20_000
 START_MS = 1_000_000
-NO_TERM = -1
 
 
 class TaskRunsTwice(Exception):
@@ -51,24 +54,22 @@ class TaskRunsTwice(Exception):
 class Process:
     """One incarnation. ``runs``: by task, when (ms) its stop ends; None: it is not being stopped."""
 
-    identity: str
-    incarnation: str
+    side: ReportingMember
     beat_ms: int
     runs: dict[TaskId, int | None] = field(default_factory=dict)
-    member_epoch: int = 0
-    sequence: int = 0
-    sent_ms: int = 0
-    term: int = NO_TERM
     frozen: bool = False
     cut_off: bool = False
     alive: bool = True
-    is_reporting: bool = False
     reports_again: bool = False
     stop_ms: int = 50
 
-    def stop_all(self) -> None:
-        self.runs.clear()
-        self.member_epoch = 0
+    @property
+    def identity(self) -> str:
+        return self.side.identity
+
+    @property
+    def incarnation(self) -> str:
+        return self.side.incarnation
 
 
 @dataclass
@@ -117,7 +118,7 @@ class World:
     def start(self, identity: str) -> Process:
         """Start a new incarnation, which joins at its next heartbeat."""
         self._incarnations += 1
-        process = Process(identity, f"{identity}#{self._incarnations}", self.now_ms)
+        process = Process(ReportingMember(identity, f"{identity}#{self._incarnations}"), self.now_ms)
         self.processes[identity] = process
         self._member_tick(process)
         return process
@@ -229,48 +230,38 @@ class World:
         """Send a report, unless one is on its way that may still be answered."""
         if process.cut_off or process.frozen or not process.alive:
             return
-        if process.is_reporting and self.now_ms < process.sent_ms + RETRY_MS:
-            process.reports_again = True
-            return
-        process.is_reporting, process.reports_again = True, False
-        process.sequence += 1
-        process.sent_ms = self.now_ms
-        report = Report(
-            process.identity,
-            process.incarnation,
-            process.term,
-            process.sequence,
-            process.member_epoch,
-            frozenset(process.runs),
-        )
-        self._send(lambda: self._leader_hears(report, process))
+        waits = process.side.sent_ms is not None
+        process.side, report = next_report(process.side, process.runs, self.now_ms, RETRY_MS)
+        process.reports_again = waits and report is None
+        if report is not None:
+            self._send(lambda: self._leader_hears(report, process))
 
     def _member_hears(self, process: Process, answer: Answer | Rejection, sequence: int, term: int) -> None:
         if process.frozen and process.alive:
             # It reads its sockets when it goes on.
             self._after(TICK_MS, lambda: self._member_hears(process, answer, sequence, term))
             return
-        if not process.alive or self.now_ms >= process.sent_ms + LEASE_MS:
+        if not process.alive:
             return
-        if (sequence, term) != (process.sequence, process.term) and not self.applies_any_answer:
-            return
-        match answer:
-            case Answer():
-                self._changed = True
-                process.member_epoch = answer.member_epoch
-                for task in answer.assigned:
-                    process.runs.setdefault(task, None)
-                for task, stops_ms in process.runs.items():
-                    if task not in answer.assigned and stops_ms is None:
-                        process.runs[task] = self.now_ms + process.stop_ms
-                        self._after(process.stop_ms, lambda: self._stopped(process))
-            case Rejection.UNKNOWN_MEMBER_ID | Rejection.FENCED_MEMBER_EPOCH:
-                process.stop_all()
-            case _:
-                pass
-        process.is_reporting = False
+        if self.applies_any_answer and isinstance(answer, Answer):
+            may_run: frozenset[TaskId] | None = frozenset(answer.assigned)
+        else:
+            process.side, may_run = apply_answer(process.side, answer, sequence, term, self.now_ms, LEASE_MS)
+        if may_run is not None:
+            self._changed = True
+            self._run_only(process, may_run, at_once=isinstance(answer, Rejection))
         if process.reports_again:
             self.report(process)
+
+    def _run_only(self, process: Process, tasks: frozenset[TaskId], at_once: bool) -> None:
+        if at_once:
+            process.runs.clear()
+        for task in tasks:
+            process.runs.setdefault(task, None)
+        for task, stops_ms in process.runs.items():
+            if task not in tasks and stops_ms is None:
+                process.runs[task] = self.now_ms + process.stop_ms
+                self._after(process.stop_ms, lambda: self._stopped(process))
 
     def _stopped(self, process: Process) -> None:
         if process.frozen:
@@ -285,7 +276,7 @@ class World:
     def _heartbeat(self, process: Process) -> None:
         if self.in_group.get(process.identity) is not process:
             self.in_group[process.identity] = process
-            process.term = NO_TERM
+            process.side = told_term(process.side, NO_TERM)
             self._regroup()
 
     def _regroup(self) -> None:
@@ -294,7 +285,7 @@ class World:
         group = leader.group
         for identity, process in self.in_group.items():
             group = join(group, identity, process.incarnation, self.now_ms, FENCE_MS)
-            if process.term != leader.term:
+            if process.side.term != leader.term:
                 self._send(lambda process=process: self._synced(process, leader.term))
         for identity in [*group.members]:
             if identity not in self.in_group:
@@ -303,7 +294,7 @@ class World:
 
     def _synced(self, process: Process, term: int) -> None:
         if self.in_group.get(process.identity) is process and term == self.leader.term:
-            process.term = term
+            process.side = told_term(process.side, term)
 
     def _expire_sessions(self) -> None:
         for identity, process in list(self.in_group.items()):

@@ -1,11 +1,11 @@
 """Reconciliation without rounds (KIP-848's server side for tasks): each member moves to its target by itself.
 
 Contents: a member's current assignment and its state (``current``), the group with its epochs, targets,
-members and fences (``group``), what a report of a member changes (``reports``), joins, departures and new
-targets (``membership``), the records that a group consists of in a log (``records``), and the group that a
-round becomes (``conversion``). All functions are pure: time is an argument, a group is a frozen value. No
-I/O. May import ``model``, and ``wire`` for the codec of its records
-(``codec``).
+members and fences (``group``), what a report of a member changes (``reports``), when a member reports and
+which answers it applies (``reporting``), joins, departures and new targets (``membership``), the records that
+a group consists of in a log (``records``, ``codec``), and the group that a round becomes (``conversion``).
+All functions are pure: time is an argument, a group is a frozen value. No I/O. May import ``model``, and
+``wire`` for its codec.
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 
@@ -46,6 +46,7 @@ from cooperator.reconciliation.group import (
 )
 from cooperator.reconciliation.membership import depart, end, expire, join, retarget
 from cooperator.reconciliation.records import Records, changes, fold
+from cooperator.reconciliation.reporting import ReportingMember, apply_answer, next_report, told_term
 from cooperator.reconciliation.reports import Answer, Rejection, Report, handle_report, overdue, waiting
 
 __all__ = [
@@ -59,7 +60,9 @@ __all__ = [
     "Records",
     "Rejection",
     "Report",
+    "ReportingMember",
     "TargetAssignment",
+    "apply_answer",
     "changes",
     "decode_record",
     "depart",
@@ -71,8 +74,10 @@ __all__ = [
     "handle_report",
     "join",
     "next_assignment",
+    "next_report",
     "obstacle",
     "overdue",
     "retarget",
+    "told_term",
     "waiting",
 ]
