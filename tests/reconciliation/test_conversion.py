@@ -85,6 +85,14 @@ def test_a_stock_worker_keeps_the_group_in_rounds() -> None:
     assert obstacle(Memory(), (member("a", T), stock), (), 0, 17_000).startswith("s is a stock worker")
 
 
+def test_tasks_of_a_departed_stock_worker_keep_the_group_in_rounds() -> None:
+    hold = Hold(frozenset({T}), 0, 0, incarnation="s-1", reason=HoldReason.UNFENCED)
+    held = Memory(holds={"s": hold}, leaseless=("s",))
+    assert obstacle(held, (member("b"),), (), 0, 17_000).startswith("s departed, and keeps no lease")
+    revoked = Memory(unstopped=(Unstopped("s", "s-1", frozenset({T}), 0, leased=False),))
+    assert obstacle(revoked, (member("b"),), (), 99_000, 17_000).startswith("s keeps no lease")
+
+
 def test_an_evicted_member_that_is_not_back_keeps_the_group_in_rounds() -> None:
     assert obstacle(Memory(), (member("a", T),), ("b",), 0, 17_000) == "b was evicted and is not back"
 

@@ -236,17 +236,17 @@ class World:
         if report is not None:
             self._send(lambda: self._leader_hears(report, process))
 
-    def _member_hears(self, process: Process, answer: Answer | Rejection, sequence: int, term: int) -> None:
+    def _member_hears(self, process: Process, answer: Answer | Rejection, sequence: int) -> None:
         if process.frozen and process.alive:
             # It reads its sockets when it goes on.
-            self._after(TICK_MS, lambda: self._member_hears(process, answer, sequence, term))
+            self._after(TICK_MS, lambda: self._member_hears(process, answer, sequence))
             return
         if not process.alive:
             return
         if self.applies_any_answer and isinstance(answer, Answer):
             may_run: frozenset[TaskId] | None = frozenset(answer.assigned)
         else:
-            process.side, may_run = apply_answer(process.side, answer, sequence, term, self.now_ms, LEASE_MS)
+            process.side, may_run = apply_answer(process.side, answer, sequence, self.now_ms, LEASE_MS)
         if may_run is not None:
             self._changed = True
             self._run_only(process, may_run, at_once=isinstance(answer, Rejection))
@@ -329,7 +329,7 @@ class World:
             del self.leaders[leader.term]
             return
         self.counts[answer if isinstance(answer, Rejection) else answer.state] += 1
-        self._send(lambda: self._member_hears(process, answer, report.sequence, leader.term))
+        self._send(lambda: self._member_hears(process, answer, report.sequence))
         self._write(leader, group)
 
     def _wake_waiting(self) -> None:

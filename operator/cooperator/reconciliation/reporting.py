@@ -53,14 +53,14 @@ def next_report(
 
 
 def apply_answer(
-    member: ReportingMember, answer: Answer | Rejection, sequence: int, term: int, now_ms: int, lease_ms: int
+    member: ReportingMember, answer: Answer | Rejection, sequence: int, now_ms: int, lease_ms: int
 ) -> tuple[ReportingMember, frozenset[TaskId] | None]:
     """Return all tasks that the member may run from now on; None if nothing changes.
 
-    ``sequence`` and ``term`` are those of the report that is answered. After a rejection the member may have
+    ``sequence``: of the report that is answered. After a rejection the member may have
     to stop everything, which is an empty set.
     """
-    if member.sent_ms is None or (sequence, term) != (member.sequence, member.term):
+    if member.sent_ms is None or sequence != member.sequence:
         return member, None
     answered = replace(member, sent_ms=None)
     if now_ms >= member.sent_ms + lease_ms:
