@@ -190,7 +190,8 @@ class PipelinesGroup:
         """The executors of each member's application, by its id."""
         found: dict[str, list[psutil.Process]] = {}
         for process in executors():
-            with suppress(psutil.NoSuchProcess):
+            # Those that have ended have no arguments any more.
+            with suppress(psutil.NoSuchProcess, ValueError):
                 command = process.cmdline()
                 found.setdefault(command[command.index("--app-id") + 1], []).append(process)
         return found
