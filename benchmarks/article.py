@@ -2,7 +2,9 @@
 
     python -m benchmarks.article figures      figures 4 to 6: connectors are created and deleted one by one
     python -m benchmarks.article use-cases    a worker away, a rolling restart, scaling, the leader killed
-    python -m benchmarks.article all          both, and the page
+    python -m benchmarks.article sinks        how long records of a stock sink wait over figures 1 to 3
+    python -m benchmarks.article reaction     how soon a death is made good, and a lead taken over
+    python -m benchmarks.article all          figures and use-cases, and the page
     python -m benchmarks.article document     the page and its pictures, from the figures of the last run
 
 Contenders take turns on one broker, each in fresh processes, in an order that the seed decides. The
@@ -30,6 +32,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from benchmarks.clusters import events, page
+from benchmarks.clusters import reaction as reactions
+from benchmarks.clusters import sinks as stock_sinks
 from benchmarks.clusters.contenders import CONTENDERS, Cluster, Load
 from benchmarks.clusters.timeline import Cost, Line, costs, doubled, gaps, rounds
 from benchmarks.pipelines.job import ROOT
@@ -39,6 +43,7 @@ from tests.harness.connect_worker import write_worker_classes
 
 RESULTS: Final = ROOT / "build" / "article"
 PAGE: Final = ROOT / "docs" / "evidence" / "article.md"
+LOAD: Final = Load()
 _POINTS: Final = 400
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -109,6 +114,44 @@ def use_cases(
     _measure("use-cases", play_use_cases, sizes_of(short, contenders, **numbers), results)
 
 
+@app.command()
+def sinks(
+    short: ShortOption = False,
+    repetitions: NumberOption = None,
+    seed: NumberOption = None,
+    contenders: ContendersOption = "stock led",
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Measure the waits of a stock sink's records as workers join, restart, bounce and leave, by the way in
+    which its consumers share partitions."""
+    chosen = stock_sinks.SHORT if short else tuple(stock_sinks.EVENTS)
+
+    def play(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
+        return stock_sinks.play_sinks(cluster, sizes.seed, sizes.calm_s, chosen)
+
+    sizes = sizes_of(short, contenders, repetitions=repetitions, seed=seed)
+    _measure("sinks", play, sizes, results, stock_sinks.LOAD)
+
+
+@app.command()
+def reaction(
+    short: ShortOption = False,
+    members: Annotated[
+        str, typer.Option(help="Sizes of groups; 3 are processes, others light.")
+    ] = "3,50,200",
+    deaths: Annotated[int, typer.Option(min=2, help="Deaths in each size.")] = 100,
+    takeovers: Annotated[int, typer.Option(min=2, help="Changes of the operator in each size.")] = 10,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Measure the times until a death is known, planned for and made good, and until a new operator leads."""
+    sizes, deaths, takeovers = ("3,10", 2, 2) if short else (members, deaths, takeovers)
+    results.mkdir(parents=True, exist_ok=True)
+    head = {**_head(), "deaths": deaths, "takeovers": takeovers, "heartbeat_ms": reactions.HEARTBEAT_MS}
+    file, blocks = results / "reaction.json", 1 if short else 2
+    for said in reactions.measure([*map(int, sizes.split(","))], deaths, takeovers, blocks, head, file):
+        typer.echo(said)
+
+
 @app.command(name="all")
 def everything(
     short: ShortOption = False,
@@ -142,19 +185,12 @@ def document(
 Play = Callable[[Cluster, Sizes], dict[str, Any]]
 
 
-def _measure(name: str, play: Play, sizes: Sizes, results: Path) -> None:
+def _measure(name: str, play: Play, sizes: Sizes, results: Path, load: Load = LOAD) -> None:
     """Let the contenders take turns, and write every turn to ``results`` as soon as it is over."""
     # Otherwise contenders would outlive it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     results.mkdir(parents=True, exist_ok=True)
-    run = {
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python -m benchmarks.article", *sys.argv[1:]]),
-        "machine": machine(),
-        "versions": versions(),
-        "sizes": asdict(sizes),
-        "load": asdict(Load()),
-    }
+    run = {**_head(), "sizes": asdict(sizes), "load": asdict(load)}
     turns: list[dict[str, Any]] = []
     random = Random(sizes.seed)
     with _broker() as (broker, root):
@@ -163,7 +199,7 @@ def _measure(name: str, play: Play, sizes: Sizes, results: Path) -> None:
             for contender in random.sample(sizes.contenders, len(sizes.contenders)):
                 began = time.monotonic()
                 directory = root / f"{contender.replace(' ', '-')}-{repetition}"
-                cluster = CONTENDERS[contender](contender, broker.bootstrap_servers, directory, Load())
+                cluster = CONTENDERS[contender](contender, broker.bootstrap_servers, directory, load)
                 try:
                     cluster.start()
                     found = play(cluster, sizes)
@@ -179,6 +215,15 @@ def _measure(name: str, play: Play, sizes: Sizes, results: Path) -> None:
                 typer.echo(f"{contender}, repetition {repetition + 1}: {took_s:.0f} s {_said(found)}")
 
 
+def _head() -> dict[str, Any]:
+    return {
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": " ".join(["python -m benchmarks.article", *sys.argv[1:]]),
+        "machine": machine(),
+        "versions": versions(),
+    }
+
+
 def _said(found: Mapping[str, Any]) -> str:
     return " ".join(
         f"{name}={value}" for name, value in found.items() if isinstance(value, int | float | str)
@@ -191,7 +236,8 @@ def _broker() -> Iterator[tuple[EmbeddedBroker, Path]]:
     # A broker for tests is small; here it must not be what bounds the contenders.
     broker = EmbeddedBroker(root / "broker", java_options=("-Xmx1g", "-XX:TieredStopAtLevel=4"))
     try:
-        broker.start()
+        # On a busy machine this takes minutes.
+        broker.start(timeout_s=300)
         yield broker, root
     finally:
         broker.kill()

@@ -5,14 +5,16 @@ So the operator's measurements are realistic, and a member's cost is not. All me
 its readers of the logs.
 """
 
+import itertools
 import json
 import logging
 import threading
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -37,21 +39,26 @@ log = logging.getLogger(__name__)
 _PROTOCOLS: Final = (Protocol.SESSIONED, Protocol.COMPATIBLE)
 _POST_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.2
+_NODE_S: Final = 3.0
+"""A node that is not heard of for a while counts as lost."""
 
 
 class LightMember:
     """A member that takes up its assignments, reports them as running, and releases what is revoked."""
 
-    def __init__(self, servers: str, group: str, identity: str, incarnation: str, logs: Logs) -> None:
+    def __init__(self, config: GroupConfig, identity: str, logs: Logs) -> None:
+        self.config = config
         self.identity = identity
-        self.incarnation = incarnation
+        self.incarnation = config.client_id
         self.owned: dict[TaskId, Epoch] = {}
+        self.since: dict[TaskId, float] = {}
+        """When (s since the epoch) each task began to run here last."""
         self._logs = logs
         self._assignment: ExtendedAssignment | None = None
         self._applied: Epoch | None = None
         self._nonce = 0
         self._posts = ThreadPoolExecutor(1, f"post-{identity}")
-        self._membership = Membership(GroupConfig(servers, group, incarnation, Role.WORKER), self)
+        self._membership = Membership(config, self)
 
     def start(self) -> None:
         self._membership.start()
@@ -88,6 +95,7 @@ class LightMember:
                 self._say(task, TaskState.UNASSIGNED, assignment.agent.epoch)
         for task in assignment.assigned:
             self.owned[task] = assignment.agent.epoch
+            self.since[task] = time.time()
             self._say(task, TaskState.RUNNING, assignment.agent.epoch)
             if task.is_instance:
                 self._posts.submit(self._post, task.connector, assignment.leader_url)
@@ -148,13 +156,14 @@ class LightNode:
     servers: str
     without_kafka: frozenset[str] = frozenset()
     members: dict[str, LightMember | None] = field(default_factory=dict)
+    restarts: Counter[str] = field(default_factory=Counter)
+    """The number of restarts of each member, by its identity."""
     _logs: dict[str, Logs] = field(default_factory=dict)
     _ending: threading.Event = field(default_factory=threading.Event)
 
     def start(self) -> None:
         self.api.post("/api/v1/nodes", {"metadata": {"name": self.name}})
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
-        self.api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {"conditions": [ready]}})
+        self._report_node()
         self._thread = threading.Thread(target=self._run, name="node", daemon=True)
         self._thread.start()
 
@@ -169,9 +178,53 @@ class LightNode:
         """The number of tasks and instances that members report as running."""
         return sum(len(member.owned) for member in list(self.members.values()) if member)
 
+    def named(self, identity: str) -> LightMember:
+        """The member of the pod with this name."""
+        return next(m for m in list(self.members.values()) if m is not None and m.identity == identity)
+
+    def crash(self, namespace: str, identity: str) -> tuple[float, float]:
+        """End a member without a leave, and report its end as that of a program that failed.
+
+        Returns when it had ended and when the API server was told (s since the epoch).
+        """
+        member = self.named(identity)
+        member.stop()
+        member.owned.clear()
+        ended = time.time()
+        last = {
+            "exitCode": 1,
+            "reason": "Error",
+            "startedAt": _now(),
+            "finishedAt": _now(),
+            "message": member.incarnation,
+        }
+        told = time.time()
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        self._report(namespace, identity, self.restarts[identity], waiting, last)
+        return ended, told
+
+    def restart(self, namespace: str, identity: str) -> None:
+        """Start the next incarnation of a member that has crashed, in the same pod."""
+        member = self.named(identity)
+        self.restarts[identity] += 1
+        self._report(namespace, identity, self.restarts[identity], _running())
+        uid = member.incarnation.partition(".")[0]
+        incarnation = f"{uid}.{time.time_ns() // 1_000_000}"
+        config = replace(member.config, client_id=incarnation)
+        following = LightMember(config, identity, self._logs[config.group_id])
+        following.start()
+        self.members[uid] = following
+
+    def _report_node(self) -> None:
+        self._reported_at = time.monotonic()
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": _now()}
+        self.api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {"conditions": [ready]}})
+
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_S):
             try:
+                if time.monotonic() - self._reported_at > _NODE_S:
+                    self._report_node()
                 for namespace in self.namespaces:
                     self._look(namespace)
             except (ApiError, OSError) as error:
@@ -188,19 +241,26 @@ class LightNode:
                     "target": {"kind": "Node", "name": self.name},
                 }
                 self.api.post(f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}/binding", target)
-                self._report(namespace, pod)
+                self._report(namespace, metadata["name"], 0, _running())
             if metadata["uid"] not in self.members:
-                self.members[metadata["uid"]] = self._member(namespace, metadata)
+                self.members[metadata["uid"]] = self._member(pod)
 
-    def _member(self, namespace: str, metadata: Mapping[str, Any]) -> LightMember | None:
-        worker = metadata["labels"][WORKER_LABEL]
-        if worker in self.without_kafka:
+    def _member(self, pod: Mapping[str, Any]) -> LightMember | None:
+        metadata, words = pod["metadata"], pod["spec"]["containers"][0]["args"]
+        if metadata["labels"][WORKER_LABEL] in self.without_kafka:
             return None
-        group = f"cooperator-{namespace}-{worker}"
-        if group not in self._logs:
-            self._logs[group] = open_logs(LogsConfig(self.servers, group))
-        incarnation = f"{metadata['uid']}.{time.time_ns() // 1_000_000}"
-        member = LightMember(self.servers, group, metadata["name"], incarnation, self._logs[group])
+        said = dict(itertools.pairwise(words))
+        config = GroupConfig(
+            self.servers,
+            said["--group-id"],
+            f"{metadata['uid']}.{time.time_ns() // 1_000_000}",
+            Role.WORKER,
+            session_timeout_ms=int(said["--session-timeout-ms"]),
+            heartbeat_interval_ms=int(said["--heartbeat-interval-ms"]),
+        )
+        if config.group_id not in self._logs:
+            self._logs[config.group_id] = open_logs(LogsConfig(self.servers, config.group_id))
+        member = LightMember(config, metadata["name"], self._logs[config.group_id])
         member.start()
         return member
 
@@ -211,20 +271,33 @@ class LightNode:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}", options)
 
-    def _report(self, namespace: str, pod: Mapping[str, Any]) -> None:
-        name, now = pod["metadata"]["name"], _now()
+    def _report(
+        self,
+        namespace: str,
+        name: str,
+        restarts: int,
+        state: Mapping[str, Any],
+        last: Mapping[str, Any] | None = None,
+    ) -> None:
+        running = "running" in state
+        pod = self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
         container = {
             "name": "worker",
             "image": "none",
             "imageID": "none",
-            "ready": True,
-            "started": True,
-            "restartCount": 0,
-            "state": {"running": {"startedAt": now}},
+            "ready": running,
+            "started": running,
+            "restartCount": restarts,
+            "state": state,
+            "lastState": {"terminated": last} if last else {},
         }
         gates = [c for c in pod.get("status", {}).get("conditions") or () if c["type"] == SETTLED]
         status = {"phase": "Running", "containerStatuses": [container], "conditions": gates}
         self.api.patch(f"/api/v1/namespaces/{namespace}/pods/{name}/status", {"status": status})
+
+
+def _running() -> Mapping[str, Any]:
+    return {"running": {"startedAt": _now()}}
 
 
 def _now() -> str:

@@ -115,7 +115,7 @@ def bench() -> Iterator[Bench]:
         wait_until_served(plane)
         make_namespace(plane, "bench")
         broker = EmbeddedBroker(Path(folder) / "broker")
-        broker.start()
+        broker.start(timeout_s=300)
         try:
             yield Bench(Namespace(plane, "bench", broker.bootstrap_servers, Path(folder)))
         finally:

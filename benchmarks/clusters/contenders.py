@@ -1,8 +1,5 @@
 """The contenders. Each is one cluster of members on a broker, used through Kafka Connect's REST API."""
 
-import json
-import subprocess
-import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -13,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.clusters.front import Front
 from benchmarks.clusters.timeline import Follower
 from cooperator.group import GroupState, describe_group
 from cooperator.local import processes
-from cooperator.local.settings import free_port
 from tests.harness.connect_worker import ConnectWorker
 from tests.harness.member_group import MemberGroup, MemberProcess
 from tests.harness.support import eventually
@@ -91,10 +88,21 @@ class Cluster(ABC):
     def bounce(self, identity: str) -> None:
         """End a member in order (SIGTERM), to be started again."""
 
+    @abstractmethod
+    def lost(self, identity: str) -> None:
+        """A killed member stays away for good, and the host, if there is one, knows it from now on."""
+
     # --- what is the same for all ---
 
     def create(self, name: str, tasks: int) -> None:
-        self._repeat("POST /connectors", {"name": name, "config": self.config(tasks)}, 201)
+        self.submit(name, self.config(tasks))
+
+    def submit(self, name: str, config: Mapping[str, Any]) -> None:
+        """Create a connector with a configuration of its own."""
+        self._repeat("POST /connectors", {"name": name, "config": config}, 201)
+
+    def change(self, name: str, config: Mapping[str, Any]) -> None:
+        self._repeat(f"PUT /connectors/{name}/config", config, 200)
 
     def delete(self, name: str) -> None:
         self._repeat(f"DELETE /connectors/{name}", None, 204)
@@ -193,6 +201,9 @@ class StockWorkers(Cluster):
         self.bounce(identity)
         del self._workers[identity]
 
+    def lost(self, identity: str) -> None:
+        del self._workers[identity]
+
     def bounce(self, identity: str) -> None:
         worker = self._workers[identity]
         worker.terminate()
@@ -201,69 +212,13 @@ class StockWorkers(Cluster):
         self.journal.ended(worker.incarnation, _now_ms())
 
 
-class _Front:
-    """The leader of this project with its REST API, as a process of its own."""
-
-    def __init__(self, cluster: Cluster, worker: Mapping[str, Any]) -> None:
-        self._directory = cluster.directory
-        self._port = free_port()
-        self._facts: dict[str, Any] = {}
-        self._expected: set[str] = set()
-        self._file = cluster.directory / "front.json"
-        said = {
-            "worker": {
-                "apiVersion": "cooperator.dev/v1alpha1",
-                "kind": "Worker",
-                "metadata": {"name": "lake"},
-                "spec": worker,
-            },
-            "bootstrap_servers": cluster.servers,
-            "port": self._port,
-            "leader_port": free_port(),
-            "connectors": str(cluster.directory / "connectors.yaml"),
-            "facts": str(cluster.directory / "facts.json"),
-        }
-        self._file.write_text(json.dumps(said))
-        self._child: subprocess.Popen[bytes] | None = None
-
-    @property
-    def client(self) -> Client:
-        return Client(f"http://127.0.0.1:{self._port}")
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "benchmarks.clusters.led_front", str(self._file)]
-        with (self._directory / "leader.log").open("ab") as log:
-            self._child = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait(30)
-
-    def expect(self, *identities: str) -> None:
-        """The host has these members run, from now on or again."""
-        self._expected |= {*identities}
-        self.know(expected=sorted(self._expected), returning=[])
-
-    def let_go(self, identity: str) -> None:
-        """The host has told the member to leave for good."""
-        self._expected.discard(identity)
-        self.know(expected=sorted(self._expected), leaving=[identity])
-
-    def know(self, **facts: Any) -> None:
-        self._facts |= facts
-        part = self._directory / "facts.part"
-        part.write_text(json.dumps(self._facts))
-        part.replace(self._directory / "facts.json")
-
-
 class Led(StockWorkers):
     """Kafka Connect's workers, led by this project."""
 
     def __init__(self, name: str, servers: str, directory: Path, load: Load) -> None:
         super().__init__(name, servers, directory, load, protocol="sessioned")
         self._ended: list[tuple[str, str]] = []
-        self.front = _Front(self, {**_spec(self), "runtime": "connect", "fencing": "BestEffort"})
+        self.front = Front(servers, directory, {**_spec(self), "runtime": "connect", "fencing": "BestEffort"})
 
     def start(self) -> None:
         self.front.expect(*(f"lake-{number}" for number in range(self.load.workers)))
@@ -298,6 +253,11 @@ class Led(StockWorkers):
         self.front.know(leaving=[])
         self._know_end(ended)
 
+    def lost(self, identity: str) -> None:
+        super().lost(identity)
+        self.front.let_go(identity)
+        self.front.know(leaving=[])
+
     def bounce(self, identity: str) -> None:
         ended = self._incarnations(identity)
         self.front.know(returning=[identity])
@@ -314,14 +274,16 @@ class Led(StockWorkers):
 
 
 class Own(Cluster):
-    """This project's members, without Spark, under one of its policies."""
+    """This project's members under one of its policies; without Spark unless ``runtime`` is ``spark``."""
 
-    def __init__(self, name: str, servers: str, directory: Path, load: Load, policy: str) -> None:
+    def __init__(
+        self, name: str, servers: str, directory: Path, load: Load, policy: str, runtime: str = "inline"
+    ) -> None:
         super().__init__(name, servers, directory, load)
-        self._policy = policy
+        self._runtime = runtime
         self._group = MemberGroup(servers, directory, self.group_id)
         self._members: dict[str, MemberProcess] = {}
-        self.front = _Front(self, {**_spec(self), "policy": policy})
+        self.front = Front(servers, directory, {**_spec(self), "policy": policy})
 
     def start(self) -> None:
         self.front.expect(*(f"lake-{number}" for number in range(self.load.workers)))
@@ -355,6 +317,7 @@ class Own(Cluster):
             identity,
             heartbeat_interval_ms=str(self.load.heartbeat_ms),
             session_timeout_ms=str(self.load.session_ms),
+            runtime=self._runtime,
         )
         self.front.expect(identity)
 
@@ -366,6 +329,11 @@ class Own(Cluster):
         member = self._members.pop(identity)
         self.front.let_go(identity)
         self._end(member)
+        self.front.know(leaving=[])
+
+    def lost(self, identity: str) -> None:
+        del self._members[identity]
+        self.front.let_go(identity)
         self.front.know(leaving=[])
 
     def bounce(self, identity: str) -> None:
@@ -394,7 +362,7 @@ def _spec(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _await_front(front: _Front) -> None:
+def _await_front(front: Front) -> None:
     eventually(lambda: front.client("GET /connectors") == [], START_S, "the REST API answers")
 
 

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.clusters import reaction_page, sink_page
 from benchmarks.clusters.contenders import CONTENDERS
 from benchmarks.clusters.events import CASES
+from benchmarks.clusters.pictures import COLORS, finish
 from benchmarks.clusters.timeline import Slope, slope
 
-COLORS: Final = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#8c8c8c")
 OWN: Final = ("Eager", "Kip415", "Default")
 _MOST_ROUND: Final = 1.1
 """A round with all tasks must take at most this times one without any."""
@@ -28,13 +28,20 @@ def write(runs: Mapping[str, Run], target: Path) -> None:
     them."""
     pictures = target.parent / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
-    parts = [_head(runs)]
+    of_clusters = {name: runs[name] for name in ("figures", "use-cases") if name in runs}
+    parts = [_head(of_clusters)] if of_clusters else ["# The article's results\n"]
     if "figures" in runs:
         draw_figures(runs["figures"], pictures)
         parts.append(_figures(runs["figures"]))
     if "use-cases" in runs:
         draw_cases(runs["use-cases"], pictures)
         parts.append(_cases(runs["use-cases"]))
+    if "sinks" in runs:
+        sink_page.draw(runs["sinks"], pictures)
+        parts.append(sink_page.text(runs["sinks"]))
+    if "reaction" in runs:
+        reaction_page.draw(runs["reaction"], pictures)
+        parts.append(reaction_page.text(runs["reaction"]))
     target.write_text("\n".join(parts))
 
 
@@ -204,7 +211,7 @@ def draw_figures(run: Run, folder: Path) -> None:
         axes.step(*points, where="post", label=name, color=color, linewidth=1)
     axes.set_xlabel("seconds")
     axes.set_ylabel("tasks that run")
-    _finish(figure, folder / "article-tasks.svg")
+    finish(figure, folder / "article-tasks.svg")
 
     figure = Figure(figsize=(9, 6))
     above, below = figure.subplots(2, 1)
@@ -218,7 +225,7 @@ def draw_figures(run: Run, folder: Path) -> None:
     above.set_ylabel("rebalances so far")
     below.set_xlabel("tasks that run as it begins")
     below.set_ylabel("duration of a rebalance, ms")
-    _finish(figure, folder / "article-rebalances.svg")
+    finish(figure, folder / "article-rebalances.svg")
 
     figure = Figure(figsize=(9, 3))
     axes = figure.subplots()
@@ -230,7 +237,7 @@ def draw_figures(run: Run, folder: Path) -> None:
         axes.bar([p + 0.4 * offset for p in places], values, width=0.38, label=label, color=COLORS[offset])
     axes.set_xticks([p + 0.2 for p in places], list(found))
     axes.set_ylabel("seconds")
-    _finish(figure, folder / "article-times.svg")
+    finish(figure, folder / "article-times.svg")
 
 
 def draw_cases(run: Run, folder: Path) -> None:
@@ -261,14 +268,4 @@ def draw_cases(run: Run, folder: Path) -> None:
             part.set_xlabel("seconds")
             part.set_xlim(left=0)
         parts[0].set_ylabel("tasks")
-        _finish(figure, folder / f"article-{case.name}.svg")
-
-
-def _finish(figure: Figure, file: Path) -> None:
-    """As SVG whose bytes depend on nothing but what is drawn."""
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(fontsize=7, frameon=False)
-    figure.tight_layout()
-    with mpl.rc_context({"svg.hashsalt": "cooperator", "svg.fonttype": "none"}):
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+        finish(figure, folder / f"article-{case.name}.svg")

@@ -91,6 +91,8 @@ class Kubelet:
         self.restart_s = 0.2
         self.forks = True
         """Whether members are forked; otherwise each starts the program."""
+        self.reports_signals = True
+        """Whether the end of a killed process is reported as such; otherwise as an error of the program."""
         self.containers: dict[str, Container] = {}
         self.reported: list[tuple[str, float]] = []
         """Ends of containers that the API server knows of: pod, and when (time.time()) it was told."""
@@ -332,8 +334,9 @@ class Kubelet:
             )
 
     def _take_down(self, container: Container, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
+        killed = 128 - process.returncode if self.reports_signals else 1
         container.last = {
-            "exitCode": process.returncode if process.returncode >= 0 else 128 - process.returncode,
+            "exitCode": process.returncode if process.returncode >= 0 else killed,
             "reason": "Error" if process.returncode else "Completed",
             "startedAt": container.started,
             "finishedAt": _now(),

@@ -15,7 +15,7 @@ _SOURCES: Final = Path(__file__).parents[1] / "stock" / "java"
 _PACKAGE: Final = "cooperator.stock"
 _SERVICES: Final = {
     "org.apache.kafka.connect.source.SourceConnector": ("SequenceSource", "BlockingSource"),
-    "org.apache.kafka.connect.sink.SinkConnector": ("SequenceSink", "BlockingSink"),
+    "org.apache.kafka.connect.sink.SinkConnector": ("SequenceSink", "BlockingSink", "TimedSink"),
 }
 """Listed, so that a worker finds them without reading all classes of its class path."""
 

@@ -110,7 +110,7 @@ class EmbeddedBroker:
         deadline = time.monotonic() + timeout_s
         if self.pid is None:
             self._check_ports()
-            self._prepare(java, class_path)
+            self._prepare(java, class_path, timeout_s)
             self._spawn(java, class_path)
         self._await_answer(deadline, timeout_s)
 
@@ -182,16 +182,16 @@ class EmbeddedBroker:
             options = use_archive(_ARCHIVE, resolve("kafka"))
         return [str(java), *JVM_FLAGS, *options, f"-Dlog4j2.configurationFile={self._log4j}", *main]
 
-    def _prepare(self, java: Path, class_path: str) -> None:
+    def _prepare(self, java: Path, class_path: str, timeout_s: float = _FORMAT_TIMEOUT_S) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._properties.write_text(
             server_properties(self._port, self._controller_port, self._data, self._overrides)
         )
         self._log4j.write_text(log4j_properties(self.log))
         if not (self._data / "meta.properties").exists():
-            self._format(java, class_path)
+            self._format(java, class_path, timeout_s)
 
-    def _format(self, java: Path, class_path: str) -> None:
+    def _format(self, java: Path, class_path: str, timeout_s: float) -> None:
         try:
             run = subprocess.run(
                 self._command(
@@ -203,11 +203,11 @@ class EmbeddedBroker:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=_FORMAT_TIMEOUT_S,
+                timeout=timeout_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise BrokerError(f"formatting {self._data} took longer than {_FORMAT_TIMEOUT_S:.0f} s") from None
+            raise BrokerError(f"formatting {self._data} took longer than {timeout_s:.0f} s") from None
         if run.returncode != 0:
             raise BrokerError(f"formatting {self._data} failed: {(run.stderr or run.stdout).strip()}")
 
