@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from cooperator.connect.jvm import login_options
 from cooperator.connect.log4j import LOG4J_1, LOG4J_2, logging_files
 from cooperator.connect.properties import (
+    COOPERATIVE,
     ENV,
     FILES,
+    GROUP_PROTOCOL,
     POD,
     POD_PROVIDERS,
+    STRATEGY,
     SecretFiles,
     WorkerAddress,
     properties_text,
@@ -87,6 +90,15 @@ def test_settings_of_the_user_override_our_defaults() -> None:
     assert made["config.providers.vault.class"] == "a.Vault"
     assert made["producer.security.protocol"] == "PLAINTEXT"
     assert made["consumer.security.protocol"] == made["security.protocol"] == "SSL"
+
+
+def test_sinks_rebalance_cooperatively_unless_the_user_chooses() -> None:
+    assert settings(worker())[f"consumer.{STRATEGY}"] == COOPERATIVE
+    own = settings(worker({"config": {f"consumer.{STRATEGY}": "a.Own"}}))
+    assert own[f"consumer.{STRATEGY}"] == "a.Own"
+    for protocol in ("consumer", "classic"):
+        chosen = settings(worker({"config": {f"consumer.{GROUP_PROTOCOL}": protocol}}))
+        assert f"consumer.{STRATEGY}" not in chosen, "consumers of the new protocol refuse an assignor"
 
 
 def test_the_topics_of_a_cluster_that_exists_are_its_own() -> None:

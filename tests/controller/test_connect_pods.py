@@ -1,5 +1,6 @@
 """Pods of stock Connect workers, and the last steps of such a pod: no server needed."""
 
+import dataclasses
 import os
 import shutil
 import socketserver
@@ -11,8 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from cooperator.controller.manifests import connect_pods
+from cooperator.controller.manifests import connect_pods, pods
 from cooperator.controller.manifests.children import children, references
+from cooperator.controller.manifests.pins import latest
 from cooperator.controller.manifests.pods import Defaults, image, pod_manifest, revision, template
 from tests.controller.workers import worker
 
@@ -116,6 +118,21 @@ def test_workers_are_replaced_when_what_they_are_started_with_changes_and_else_n
         "connect: {jvmOptions: [-Da=b]}",
     ):
         assert of(stock(f", {more}")) != same, more
+
+
+def test_workers_of_earlier_templates_keep_the_assignors_that_they_were_started_with() -> None:
+    def made(version: int) -> tuple[str, str]:
+        defaults = dataclasses.replace(DEFAULTS, render_version=version)
+        annotations = template(worker(stock()), defaults)["metadata"]["annotations"]
+        return annotations[f"{connect_pods.FILES}worker.properties"], revision(worker(stock()), defaults, {})
+
+    before, after = made(1), made(2)
+    assert "CooperativeStickyAssignor" not in before[0]
+    assert "consumer.partition.assignment.strategy=" in after[0]
+    assert before[1] != after[1]
+    assert before[1] == "19752c1526", "another name rolls the workers of everybody who upgrades the operator"
+    assert latest(worker(stock()), DEFAULTS).render_version == 2
+    assert latest(worker(), DEFAULTS).render_version == pods.RENDER_VERSION
 
 
 def test_the_service_leads_to_where_workers_listen() -> None:

@@ -29,6 +29,11 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "offset.storage.replication.factor": "-1",
     "status.storage.replication.factor": "-1",
 }
+STRATEGY: Final = "partition.assignment.strategy"
+GROUP_PROTOCOL: Final = "group.protocol"
+COOPERATIVE: Final = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+"""Shares a sink's partitions among its tasks so that only those that move pause (KIP-429)."""
+_CONSUMER: Final = "consumer."
 _MAX_DELAY: Final = "scheduled.rebalance.max.delay.ms"
 _CLIENTS: Final = ("producer.", "consumer.", "admin.")
 """Clients of connectors, which do not inherit the worker's own security settings."""
@@ -100,10 +105,13 @@ def worker_settings(
     place: WorkerAddress,
     security: Mapping[str, str],
     providers: Mapping[str, Mapping[str, str]],
+    *,
+    cooperative_sinks: bool = True,
 ) -> dict[str, str]:
     """Return all settings of one worker.
 
     ``security``: see ``security_settings``. ``providers``: the operator's configuration providers, by name.
+    ``cooperative_sinks``: consumers of sinks rebalance cooperatively unless the user says how they do.
     """
     spec, stock = worker.spec, worker.spec.stock
     topics = topic_names(worker)
@@ -127,7 +135,19 @@ def worker_settings(
         **_providers(stock.config, providers),
     }
     of_clients = {f"{client}{name}": value for client in _CLIENTS for name, value in security.items()}
-    return {**_DEFAULTS, **of_clients, **stock.config, **ours}
+    sinks = sink_defaults(stock.config) if cooperative_sinks else {}
+    return {**_DEFAULTS, **sinks, **of_clients, **stock.config, **ours}
+
+
+def sink_defaults(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the operator's settings for the consumers of sinks, beside the user's own ``config``.
+
+    Kafka's default is a list with Range, so that all tasks of a sink stop reading whenever one of them
+    comes or goes (docs/decisions/112). Consumers with ``group.protocol`` ``consumer`` refuse to be given
+    an assignor, so a user who sets either is left alone.
+    """
+    chosen = config.keys() & {f"{_CONSUMER}{STRATEGY}", f"{_CONSUMER}{GROUP_PROTOCOL}"}
+    return {} if chosen else {f"{_CONSUMER}{STRATEGY}": COOPERATIVE}
 
 
 def rolling(settings: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from cooperator.crd.status import (
 from cooperator.host.delivery import NOTHING_LOCAL, PodLocal, exactly_once
 from cooperator.host.phases import MESSAGES, MemberIncarnation, phase_of
 from cooperator.host.progress import reported, total
+from cooperator.host.sink_consumers import consumer_misconfigured
 from cooperator.pool import Report
 
 Leader = Mapping[str, Any]
@@ -189,6 +190,7 @@ def connector_status(
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
     instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
+    worker = _worker_of(connector, workers)
     state = str(instance["state"]) if instance else "Unknown"
     reports = [reported(task, now_ms) for task in tasks]
     of_tasks = [report for task, report in zip(tasks, reports, strict=True) if task["task"] >= 0]
@@ -237,7 +239,8 @@ def connector_status(
                 _refused(name, leader),
                 deletion,
             ),
-            exactly_once(connector, _is_stock(connector, workers), local),
+            *consumer_misconfigured(connector, worker),
+            exactly_once(connector, worker is not None and worker.spec.is_stock, local),
         ),
     )
 
@@ -252,13 +255,9 @@ def _refused(name: str, leader: Leader) -> str:
     )
 
 
-def _is_stock(connector: Connector, workers: Iterable[Worker]) -> bool:
+def _worker_of(connector: Connector, workers: Iterable[Worker]) -> Worker | None:
     place = (connector.metadata.namespace, connector.spec.worker_ref.name)
-    return any(
-        worker.spec.is_stock
-        for worker in workers
-        if (worker.metadata.namespace, worker.metadata.name) == place
-    )
+    return next((each for each in workers if (each.metadata.namespace, each.metadata.name) == place), None)
 
 
 def _adopted(worker: Worker, seen: WorkerFacts) -> Iterator[AdoptedStatus]:

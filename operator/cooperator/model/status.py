@@ -22,8 +22,13 @@ GROUP_TOO_LARGE: Final = "GroupTooLarge"
 """Reason of an UNASSIGNED task for which the group's record at the broker has no room, and of conditions."""
 UNEXPECTED_MEMBER: Final = "UnexpectedMember"
 """Type of the condition that names members of the group that the host does not expect."""
+CONSUMER_MISCONFIGURED: Final = "ConsumerMisconfigured"
+"""Type of the condition of a stock sink whose consumers stop each other, or cannot start."""
 PROBLEMS: Final = frozenset(
-    {"Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure", UNEXPECTED_MEMBER}
+    {
+        *("Unfenced", HUNG, "EagerProtocol", "UnsignedRequests", "ReplicaFailure"),
+        *(UNEXPECTED_MEMBER, CONSUMER_MISCONFIGURED),
+    }
 )
 """Condition types of a leader or a Worker that are True when something is wrong; all others are True when all
 is well."""

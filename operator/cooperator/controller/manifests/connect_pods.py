@@ -27,7 +27,11 @@ from cooperator.controller.names import GROUP
 from cooperator.crd import Worker
 
 Manifest = dict[str, Any]
-IMAGES: Final[Mapping[int, str]] = {1: "apache/kafka:4.3.1"}
+RENDER_VERSION: Final = 2
+"""Version of the template of stock workers (see ``pods.RENDER_VERSION``). From 2 on, the consumers of sinks
+rebalance cooperatively."""
+_COOPERATIVE_SINKS: Final = 2
+IMAGES: Final[Mapping[int, str]] = {1: "apache/kafka:4.3.1", 2: "apache/kafka:4.3.1"}
 """Default images by template version: an upgrade of the operator replaces no member."""
 USER_ID: Final = 1000
 """The user id in Kafka's own images; for another image, set it in the pod template."""
@@ -82,15 +86,17 @@ done
 nothing, or until nothing was taken for some seconds because nobody does (a held roll, or no operator)."""
 
 
-def files(worker: Worker, bootstrap_servers: str, verifies_leader: bool = False) -> dict[str, str]:
+def files(
+    worker: Worker, bootstrap_servers: str, render_version: int, verifies_leader: bool = False
+) -> dict[str, str]:
     """The worker's files by name. They are the same for all pods and contain no secret."""
-    settings = _worker_settings(worker, bootstrap_servers)
+    settings = _worker_settings(worker, bootstrap_servers, render_version)
     if verifies_leader:
         settings |= leader_trust(str(TRUST_STORE))
     return {_SETTINGS: properties_text(settings), **logging_files(worker)}
 
 
-def _worker_settings(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
+def _worker_settings(worker: Worker, bootstrap_servers: str, render_version: int) -> dict[str, str]:
     kafka = worker.spec.kafka
     oauth = kafka.sasl and kafka.sasl.oauthbearer
     secrets = SecretFiles(
@@ -106,19 +112,22 @@ def _worker_settings(worker: Worker, bootstrap_servers: str) -> dict[str, str]:
         POD,
         security_settings(kafka, secrets),
         {**POD_PROVIDERS, **secrets.providers},
+        cooperative_sinks=render_version >= _COOPERATIVE_SINKS,
     )
 
 
-def inputs(worker: Worker) -> list[str]:
+def inputs(worker: Worker, render_version: int) -> list[str]:
     """The user's part of what the pods are made from: a change makes the pool roll."""
     in_files = {"config", "topics", "plugin_path", "log_levels"}
     started_with = worker.spec.stock.model_dump(mode="json", exclude={*in_files, "hung_after_ms"})
-    settings = rolling(_worker_settings(worker, worker.spec.bootstrap_servers or ""))
+    settings = rolling(_worker_settings(worker, worker.spec.bootstrap_servers or "", render_version))
     return [properties_text(settings), *logging_files(worker).values(), json.dumps(started_with)]
 
 
-def annotations(worker: Worker, bootstrap_servers: str, verifies_leader: bool) -> dict[str, str]:
-    named = files(worker, bootstrap_servers, verifies_leader)
+def annotations(
+    worker: Worker, bootstrap_servers: str, render_version: int, verifies_leader: bool
+) -> dict[str, str]:
+    named = files(worker, bootstrap_servers, render_version, verifies_leader)
     return {f"{FILES}{name}": text for name, text in named.items()}
 
 
@@ -126,7 +135,7 @@ def volume(worker: Worker) -> Manifest:
     """The volume that shows the annotations as files."""
     items = [
         {"path": name, "fieldRef": {"fieldPath": f"metadata.annotations['{FILES}{name}']"}}
-        for name in files(worker, "")
+        for name in files(worker, "", RENDER_VERSION)
     ]
     return {"name": "connect", "downwardAPI": {"items": items}}
 

@@ -40,7 +40,7 @@ class Pin:
 
 def latest(worker: Worker, ours: Defaults) -> Pin:
     """The inputs that this operator would use for new members."""
-    return Pin(pods.RENDER_VERSION, ours.image, _chosen(worker))
+    return Pin(pods.newest_version(worker), ours.image, _chosen(worker))
 
 
 def pin_of(worker: Worker, body: Mapping[str, Any], ours: Defaults) -> Pin:

@@ -24,9 +24,9 @@ from cooperator.host.member import member_options
 from cooperator.telemetry import ENDPOINT
 
 RENDER_VERSION: Final = 1
-"""Version of the template that this file renders from a Worker. It is raised with a change that running
-members need not have; ``template`` continues to render the earlier versions for Workers that are pinned to
-them (``pins``)."""
+"""Version of the template that this file renders from a Worker on Spark. It is raised with a change that
+running members need not have; ``template`` continues to render the earlier versions for Workers that are
+pinned to them (``pins``)."""
 
 Manifest = dict[str, Any]
 USER_ID: Final = 10_001
@@ -50,6 +50,11 @@ class Defaults:
     render_version: int = RENDER_VERSION
     leader_ca: bool = False
     otlp_endpoint: str = ""
+
+
+def newest_version(worker: Worker) -> int:
+    """The version of the template that new Workers get; each runtime has its own."""
+    return connect_pods.RENDER_VERSION if worker.spec.is_stock else RENDER_VERSION
 
 
 def image(worker: Worker, defaults: Defaults) -> str:
@@ -180,7 +185,9 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
 
 
 def _connect_files(worker: Worker, defaults: Defaults) -> Mapping[str, str]:
-    return connect_pods.annotations(worker, servers(worker, defaults), defaults.leader_ca)
+    return connect_pods.annotations(
+        worker, servers(worker, defaults), defaults.render_version, defaults.leader_ca
+    )
 
 
 def _agent(worker: Worker, defaults: Defaults) -> Manifest:
@@ -236,7 +243,7 @@ def revision(worker: Worker, defaults: Defaults, referenced: Mapping[str, str]) 
         "referenced": dict(sorted(referenced.items())),
     }
     if worker.spec.is_stock:
-        inputs["options"] = connect_pods.inputs(worker)
+        inputs["options"] = connect_pods.inputs(worker, defaults.render_version)
     if worker.spec.kafka != Kafka():
         # Defaults are omitted, so that a new release does not change the revision of existing pods.
         inputs["kafka"] = _kafka_inputs(worker.spec.kafka)
