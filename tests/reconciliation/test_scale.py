@@ -1,0 +1,46 @@
+"""Large groups: what a change takes does not depend on what exists, nor on a member that is frozen."""
+
+import pytest
+
+from cooperator.model import TaskId
+from tests.harness.support import slow
+from tests.reconciliation.world import World
+
+WITHIN_MS = 1_000
+
+
+class UncheckedWorld(World):
+    """Checks the group only when asked: that takes as long as everything else."""
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("members", "tasks"),
+    [
+        (20, 900),
+        pytest.param(1_000, 100_000, marks=slow("pytest tests/reconciliation/test_scale.py")),
+    ],
+)
+def test_new_tasks_run_at_once_beside_a_frozen_member(members: int, tasks: int) -> None:
+    world = UncheckedWorld(1, tasks)
+    identities = [f"m{number}" for number in range(members)]
+    for identity in identities:
+        world.start(identity)
+    world.run(3_000)
+    everything = sorted(world.tasks)
+    layout = {identity: set(everything[at::members]) for at, identity in enumerate(identities)}
+    world.set_layout(layout)
+    assert world.run(WITHIN_MS, until=world.is_settled)
+
+    world.processes["m0"].frozen = True
+    for number in range(100):
+        new, identity = TaskId("new", number), identities[1 + number % (members - 1)]
+        layout[identity].add(new)
+        written = world.counts["records"]
+        world.set_layout(layout)
+        assert world.run(WITHIN_MS, until=lambda new=new, at=identity: new in world.running(at))
+        assert world.counts["records"] - written == 3
+
+    World.check(world)
