@@ -3,9 +3,9 @@
 Contents: a member's current assignment and its state (``current``), the group with its epochs, targets,
 members and fences (``group``), what a report of a member changes (``reports``), when a member reports and
 which answers it applies (``reporting``), joins, departures and new targets (``membership``), the records that
-a group consists of in a log (``records``, ``codec``), and the group that a round becomes (``conversion``).
-All functions are pure: time is an argument, a group is a frozen value. No I/O. May import ``model``, and
-``wire`` for its codec.
+a group consists of in a log (``records``, ``codec``), reports and answers as bytes (``messages``), and the
+group that a round becomes (``conversion``). All functions are pure: time is an argument, a group is a frozen
+value. No I/O. May import ``model``, and ``wire`` for its codec.
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 

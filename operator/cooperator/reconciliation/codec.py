@@ -97,16 +97,17 @@ def _plain(member: ReconciledMember, sets: TaskSetWriter) -> dict[str, Any]:
         "epoch": current.member_epoch,
         "previous": current.previous_member_epoch,
         "state": current.state.value,
-        "assigned": _by_epoch(current.assigned, sets),
+        "assigned": tasks_by_epoch(current.assigned, sets),
     }
     if current.pending_revocation:
-        plain["pending"] = _by_epoch(current.pending_revocation, sets)
+        plain["pending"] = tasks_by_epoch(current.pending_revocation, sets)
     if member.revoke_by_ms is not None:
         plain["revoke_by_ms"] = member.revoke_by_ms
     return plain
 
 
-def _by_epoch(tasks: Mapping[TaskId, int], sets: TaskSetWriter) -> dict[str, list[int]]:
+def tasks_by_epoch(tasks: Mapping[TaskId, int], sets: TaskSetWriter) -> dict[str, list[int]]:
+    """Return the runs of the tasks of each epoch."""
     epochs: dict[int, list[TaskId]] = {}
     for task, epoch in tasks.items():
         epochs.setdefault(epoch, []).append(task)
@@ -118,14 +119,15 @@ def _member(identity: str, values: Fields, sets: TaskSetReader) -> ReconciledMem
         values.integer("epoch"),
         values.integer("previous"),
         values.choice("state", MemberState),
-        _epochs(values.object("assigned"), sets),
-        _epochs(values.object_or_empty("pending"), sets),
+        read_tasks_by_epoch(values.object("assigned"), sets),
+        read_tasks_by_epoch(values.object_or_empty("pending"), sets),
     )
     by_ms = values.integer("revoke_by_ms") if "revoke_by_ms" in values else None
     return ReconciledMember(identity, values.text("incarnation"), values.integer("sequence"), current, by_ms)
 
 
-def _epochs(values: Fields, sets: TaskSetReader) -> dict[TaskId, int]:
+def read_tasks_by_epoch(values: Fields, sets: TaskSetReader) -> dict[TaskId, int]:
+    """Return the epoch of each task. Raises DecodeError."""
     found: dict[TaskId, int] = {}
     for epoch, runs, path in values.items():
         if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 20):
