@@ -24,15 +24,19 @@ Turn = Mapping[str, Any]
 
 
 def write(runs: Mapping[str, Run], target: Path) -> None:
-    """Write the page and, beside it, ``pictures/article-*.svg``. ``runs``: by name, as ``article`` wrote
-    them."""
+    """Write the page and, beside it, ``pictures/article-*.svg``.
+
+    ``runs``: by name, as ``article`` wrote them. Those of other sizes have names such as ``figures-200``. A
+    ``note`` of a run says what is peculiar to it.
+    """
     pictures = target.parent / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
-    of_clusters = {name: runs[name] for name in ("figures", "use-cases") if name in runs}
+    figures = sorted(name for name in runs if name.startswith("figures"))
+    of_clusters = {name: runs[name] for name in (*figures, "use-cases") if name in runs}
     parts = [_head(of_clusters)] if of_clusters else ["# The article's results\n"]
-    if "figures" in runs:
-        draw_figures(runs["figures"], pictures)
-        parts.append(_figures(runs["figures"]))
+    for name in figures:
+        draw_figures(runs[name], pictures, name)
+        parts.append(_figures(runs[name], name))
     if "use-cases" in runs:
         draw_cases(runs["use-cases"], pictures)
         parts.append(_cases(runs["use-cases"]))
@@ -67,16 +71,15 @@ def _head(runs: Mapping[str, Run]) -> str:
     run = next(iter(runs.values()))
     machine, versions, sizes, load = run["machine"], run["versions"], run["sizes"], run["load"]
     commands = ", ".join(f"`{each['command']}`" for each in runs.values())
-    tasks = sizes["connectors"] * sizes["tasks"]
     text = [
         f"Written by `python -m benchmarks.article document` from a run of {commands} ({run['begun']}; ",
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load ",
         f"{machine['load_before']} before; Kafka {versions['kafka']}, Java {versions['java']}, Python ",
         f'{versions["python"]}, cooperator {versions["cooperator"]}). The article is "Incremental ',
         'Cooperative Rebalancing in Apache Kafka: Why Stop the World When You Can Change It?"\n\n',
-        f"{sizes['connectors']} connectors of {sizes['tasks']} light tasks ({tasks} in all) on ",
+        f"Connectors of {sizes['tasks']} light tasks run on ",
         f"{load['workers']} workers; heartbeats of {load['heartbeat_ms']} ms. Contenders take turns on one ",
-        f"broker, {sizes['repetitions']} times, in an order drawn from seed {sizes['seed']}. `stock` are ",
+        f"broker, in an order drawn from seed {sizes['seed']}; each section names its sizes. `stock` are ",
         "workers of Kafka Connect, which run source tasks without records: led by one of them with ",
         "`connect.protocol` `eager` or `sessioned`, or by this project (`led`). The others are this ",
         f"project's members under its policies, whose tasks wait {load['start_ms']} ms as they start and ",
@@ -91,18 +94,25 @@ def _median(turns: Sequence[Turn], field: str) -> float:
     return float(statistics.median(turn[field] for turn in turns))
 
 
-def _figures(run: Run) -> str:
+def _size(run: Run) -> str:
     sizes = run["sizes"]
+    times = "once" if sizes["repetitions"] == 1 else f"{sizes['repetitions']} times"
+    return f"{sizes['connectors']} connectors, {sizes['connectors'] * sizes['tasks']} tasks, {times}"
+
+
+def _figures(run: Run, name: str) -> str:
+    """``name``: of the run, which its pictures have, too."""
+    sizes, pictures = run["sizes"], f"pictures/article-{name}"
     tasks = sizes["connectors"] * sizes["tasks"]
     rows = []
-    for name, turns in turns_of(run).items():
+    for contender, turns in turns_of(run).items():
         run_s, gone_s = _median(turns, "all_run_s"), _median(turns, "all_gone_s")
         found = slope_of(turns)
         more = added(found, tasks)
         durations = [r["duration_ms"] for turn in turns for r in turn["rounds"]] or [0]
         line = "—" if found is None else f"{found.slope:.2f} [{found.low:.2f}, {found.high:.2f}]"
         cells = [
-            name,
+            contender,
             f"{run_s:.1f}",
             f"{gone_s:.1f}",
             f"{_median(turns, 'rebalances_starting'):.0f}",
@@ -120,7 +130,7 @@ def _figures(run: Run) -> str:
     columns.append("stopped per rebalance in steps")
     head = f"| contender | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}"
     return f"""
-## Figures 4 to 6: connectors created and deleted one after the other
+## Figures 4 to 6: connectors created and deleted one after the other ({_size(run)})
 
 {head}
 {table}
@@ -129,13 +139,13 @@ Requests follow each other at once, and what a leader has accepted by the time o
 The duration of a rebalance, and its slope, are from a second part, in which each request waits for the tasks
 of the one before.
 
-![Tasks that run, by time](pictures/article-tasks.svg)
+![Tasks that run, by time]({pictures}-tasks.svg)
 
-![Rebalances, by time](pictures/article-rebalances.svg)
+![Rebalances, by time]({pictures}-rebalances.svg)
 
-![How long the start and the removal of all connectors take](pictures/article-times.svg)
+![How long the start and the removal of all connectors take]({pictures}-times.svg)
 
-{_judged(run, tasks)}{_failures(run)}"""
+{_judged(run, tasks)}{_failures(run)}{run.get("note", "")}"""
 
 
 def _judged(run: Run, tasks: int) -> str:
@@ -171,7 +181,7 @@ def _failures(run: Run) -> str:
 
 
 def _cases(run: Run) -> str:
-    parts = ["\n## Use cases\n"]
+    parts = [f"\n## Use cases ({_size(run)})\n"]
     found = turns_of(run)
     for case in CASES:
         rows = []
@@ -202,30 +212,34 @@ def _cases(run: Run) -> str:
 # --- pictures ---
 
 
-def draw_figures(run: Run, folder: Path) -> None:
+def draw_figures(run: Run, folder: Path, name: str) -> None:
     found = turns_of(run)
     figure = Figure(figsize=(9, 4))
     axes = figure.subplots()
-    for color, (name, turns) in zip(COLORS, found.items(), strict=False):
+    for color, (contender, turns) in zip(COLORS, found.items(), strict=False):
         points = zip(*turns[0]["running"], strict=True)
-        axes.step(*points, where="post", label=name, color=color, linewidth=1)
+        axes.step(*points, where="post", label=contender, color=color, linewidth=1)
     axes.set_xlabel("seconds")
     axes.set_ylabel("tasks that run")
-    finish(figure, folder / "article-tasks.svg")
+    finish(figure, folder / f"article-{name}-tasks.svg")
 
     figure = Figure(figsize=(9, 6))
     above, below = figure.subplots(2, 1)
-    for color, (name, turns) in zip(COLORS, found.items(), strict=False):
+    for color, (contender, turns) in zip(COLORS, found.items(), strict=False):
         rounds, at_once = turns[0]["rounds"], turns[0]["rounds_at_once"]
-        above.plot([r["at_s"] for r in at_once], range(1, len(at_once) + 1), label=name, color=color)
+        above.plot([r["at_s"] for r in at_once], range(1, len(at_once) + 1), label=contender, color=color)
         below.plot(
-            [r["running"] for r in rounds], [r["duration_ms"] for r in rounds], ".", color=color, label=name
+            [r["running"] for r in rounds],
+            [r["duration_ms"] for r in rounds],
+            ".",
+            color=color,
+            label=contender,
         )
     above.set_xlabel("seconds")
     above.set_ylabel("rebalances so far")
     below.set_xlabel("tasks that run as it begins")
     below.set_ylabel("duration of a rebalance, ms")
-    finish(figure, folder / "article-rebalances.svg")
+    finish(figure, folder / f"article-{name}-rebalances.svg")
 
     figure = Figure(figsize=(9, 3))
     axes = figure.subplots()
@@ -237,7 +251,7 @@ def draw_figures(run: Run, folder: Path) -> None:
         axes.bar([p + 0.4 * offset for p in places], values, width=0.38, label=label, color=COLORS[offset])
     axes.set_xticks([p + 0.2 for p in places], list(found))
     axes.set_ylabel("seconds")
-    finish(figure, folder / "article-times.svg")
+    finish(figure, folder / f"article-{name}-times.svg")
 
 
 def draw_cases(run: Run, folder: Path) -> None:
