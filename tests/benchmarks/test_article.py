@@ -156,16 +156,19 @@ def test_the_page_judges_ours_against_stock(tmp_path: Path) -> None:
         "sizes": sizes,
         "load": load,
     }
-    page.write(
-        {"figures": {**run, "turns": turns}, "use-cases": {**run, "turns": turns}}, tmp_path / "page.md"
-    )
+    smaller = {**run, "turns": [turn("Default", 0)], "note": "Few tasks."}
+    runs = {"figures": {**run, "turns": turns}, "figures-9": smaller, "use-cases": {**run, "turns": turns}}
+    page.write(runs, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     assert "| a round with all tasks takes at most 10 % longer | met |" in text
     assert "| not slower than stock sessioned (0.23 of its time) | met |" in text
     assert "Eager failed: no broker" in text
     assert "### A worker is killed, and is back after a while" in text
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert {f"article-{name}.svg" for name in ("tasks", "rebalances", "times", "away")} == pictures
+    drawn = {f"{of}-{what}" for of in ("figures", "figures-9") for what in ("tasks", "rebalances", "times")}
+    assert {f"article-{name}.svg" for name in (*drawn, "away")} == pictures
+    assert "(2 connectors, 20 tasks, once)" in text
+    assert "Few tasks." in text
     page.write({"figures": {**run, "turns": [turn("Default", 100)]}}, tmp_path / "page.md")
     assert "at most 10 % longer | **missed** |" in (tmp_path / "page.md").read_text()
 
