@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -107,11 +107,14 @@ def use_cases(
     repetitions: NumberOption = None,
     seed: NumberOption = None,
     contenders: ContendersOption = None,
+    away_s: Annotated[float | None, typer.Option(min=1, help="The length of an absence.")] = None,
+    delay_ms: Annotated[int, typer.Option(min=1, help="scheduled.rebalance.max.delay.ms.")] = LOAD.delay_ms,
     results: ResultsOption = RESULTS,
 ) -> None:
     """A worker away, a rolling restart, scaling out and in, and the leader killed."""
     numbers = {"connectors": connectors, "tasks": tasks, "repetitions": repetitions, "seed": seed}
-    _measure("use-cases", play_use_cases, sizes_of(short, contenders, **numbers), results)
+    sizes = sizes_of(short, contenders, away_s=away_s, **numbers)
+    _measure("use-cases", play_use_cases, sizes, results, replace(LOAD, delay_ms=delay_ms))
 
 
 @app.command()

@@ -181,7 +181,11 @@ def _failures(run: Run) -> str:
 
 
 def _cases(run: Run) -> str:
-    parts = [f"\n## Use cases ({_size(run)})\n"]
+    delay_s, away_s = run["load"]["delay_ms"] / 1000, run["sizes"]["away_s"]
+    parts = [
+        f"\n## Use cases ({_size(run)})\n",
+        f"`scheduled.rebalance.max.delay.ms` is {delay_s:g} s, and an absence lasts {away_s:g} s.\n",
+    ]
     found = turns_of(run)
     for case in CASES:
         rows = []
@@ -206,7 +210,7 @@ def _cases(run: Run) -> str:
             table = "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *rows])
             picture = f"![{case.title}](pictures/article-{case.name}.svg)"
             parts.append(f"### {case.title[0].upper()}{case.title[1:]}\n\n{table}\n\n{picture}\n")
-    return "\n".join([*parts, _failures(run)])
+    return "\n".join([*parts, _failures(run), run.get("note", "")])
 
 
 # --- pictures ---

@@ -144,10 +144,10 @@ def turn(contender: str, more_ms: int) -> dict[str, Any]:
 
 def test_the_page_judges_ours_against_stock(tmp_path: Path) -> None:
     turns = [turn("stock sessioned", 100), turn("Default", 0), {"contender": "Eager", "failed": "no broker"}]
-    sizes = {"connectors": 2, "tasks": 10, "repetitions": 1, "seed": 1}
+    sizes = {"connectors": 2, "tasks": 10, "repetitions": 1, "seed": 1, "away_s": 5.0}
     machine = {"processor": "p", "cores": 2, "memory_gib": 8, "load_before": 0.1}
     versions = {"kafka": "4", "java": "17", "python": "3", "cooperator": "1"}
-    load = {"workers": 3, "heartbeat_ms": 1_000, "start_ms": 50, "stop_ms": 50}
+    load = {"workers": 3, "heartbeat_ms": 1_000, "start_ms": 50, "stop_ms": 50, "delay_ms": 60_000}
     run = {
         "begun": "now",
         "command": "c",
