@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -83,7 +84,7 @@ def expected(batches: SparkBench, source: Path, name: str) -> set[tuple[Any, ...
 
 def tuples(table: Any) -> set[tuple[Any, ...]]:
     columns = [
-        table[name].cast("timestamp[us, tz=UTC]") if name in ("at", "start") else table[name]
+        table[name].cast(pa.timestamp("us", tz="UTC")) if name in ("at", "start") else table[name]
         for name in sorted(table.column_names)
     ]
     found = list(zip(*(column.to_pylist() for column in columns), strict=True))

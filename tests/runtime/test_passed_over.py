@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 from cooperator import connectors
@@ -20,6 +21,10 @@ from tests.harness.support import eventually, slow
 from tests.runtime.plugins.counts import found
 from tests.runtime.spark_bench import SparkBench
 
+OF_PYARROW = pytest.mark.skipif(
+    int(pyarrow.__version__.partition(".")[0]) >= 26,
+    reason="applyInPandasWithState of Spark 4.1.1 gives pyarrow a float where 26 takes integers only",
+)
 PASSED_OVER = "assertion failed: CheckpointInfo length: 0, numPartitions: 2"
 
 
@@ -152,7 +157,7 @@ def _forget() -> None:
 
 @slow("env -u CI pytest tests/runtime/test_passed_over.py")
 @pytest.mark.real
-@pytest.mark.parametrize("name", ["counts", "visits"])
+@pytest.mark.parametrize("name", [pytest.param("counts", marks=OF_PYARROW), "visits"])
 def test_a_plugins_state_is_kept_as_that_of_the_class_spark(
     spark: SparkBench, plugins: None, tmp_path: Path, unique: str, name: str
 ) -> None:

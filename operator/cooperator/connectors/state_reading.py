@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 25.0
 """The limit of one question. A caller of a member waits for 30 s."""
+_TRIES: Final = 5
+_SAID_CHARS: Final = 500
 _NOBODY: Final = "a reader of state"
 _JOIN: Final = "symmetricHashJoin"
 _SIDES: Final = ("left", "right")
@@ -114,7 +116,7 @@ def _units(subject: Subject, query: StateQuery) -> Sequence[UnitPlace]:
 
 def _read(reader: "_Reader", checkpoint: Place, unit: str, answer: Answer, known: _Columns) -> None:
     """Adds the rows of one unit, all of one commit."""
-    while True:
+    for left in reversed(range(_TRIES)):
         batch, _ = reached(checkpoint)
         try:
             rows = list(reader.rows(checkpoint, batch, answer.room, known))
@@ -122,9 +124,9 @@ def _read(reader: "_Reader", checkpoint: Place, unit: str, answer: Answer, known
             raise
         except Exception as error:
             reader.clock.check()
-            if reached(checkpoint)[0] == batch:
+            if reached(checkpoint)[0] == batch or not left:
                 raise
-            log.info("state of batch %d is gone, another one is read: %s", batch, type(error).__name__)
+            log.info("state of batch %d cannot be read, another one is: %s", batch, f"{error}"[:_SAID_CHARS])
             continue
         for row in rows:
             answer.add({"unit": unit, "batch": batch, **row})
@@ -226,6 +228,8 @@ class _Reader:
         session.conf.set("cooperator.fence.directory", str(checkpoint / FENCE))
         session.conf.set("cooperator.fence.claim", _NOBODY)
         activate(session)
+        # Makes the coordinator of stores, which Spark asks; no JVM has it that has run no query.
+        _ = session.streams
         return session
 
     def _parts(self, session: "SparkSession", where: Mapping[str, str]) -> list[StatePart]:
@@ -286,8 +290,8 @@ def _collected(frame: "DataFrame", most: int) -> Iterator[dict[str, Any]]:
     from pyspark.sql import functions as f
 
     others = [name for name in frame.columns if name not in ("key", "partition_id")]
-    value = f.col("value") if others == ["value"] else f.struct(*map(f.col, others))
-    texts = {"key": _json(f.col("key")), "value": _json(value)}
+    value = _declared(frame, "value") if others == ["value"] else f.struct(*map(f.col, others))
+    texts = {"key": _json(_declared(frame, "key")), "value": _json(value)}
     chosen = []
     for name, text in texts.items():
         chosen.append(f.length(text).alias(f"{name}_chars"))
@@ -299,6 +303,18 @@ def _collected(frame: "DataFrame", most: int) -> Iterator[dict[str, Any]]:
             if row[name] is None:
                 found[f"{name}_chars"] = row[f"{name}_chars"]
         yield found
+
+
+def _declared(frame: "DataFrame", name: str) -> "Column":
+    """Returns a column with the fields that its type has: rows of joins have one more."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    column, kind = f.col(name), frame.schema[name].dataType
+    if not isinstance(kind, StructType):
+        return column
+    fields = f.struct(*(column.getField(each.name).alias(each.name) for each in kind.fields))
+    return f.when(column.isNotNull(), fields)
 
 
 def _json(column: "Column") -> "Column":
