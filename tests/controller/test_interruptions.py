@@ -22,7 +22,7 @@ def leader(*tasks: dict[str, Any]) -> dict[str, Any]:
     return {"leading": True, "tasks": list(tasks)}
 
 
-class Told:
+class RecordedEvents:
     """A conversation: what the leader shows at a time, and the events that follow."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Told:
 
 
 def test_tasks_that_are_handed_over_in_time_cost_one_hand_over_each() -> None:
-    at = Told()
+    at = RecordedEvents()
     assert at(1_000, leader(task("a-0", "lake-0"), task("a-1", "lake-0"), task("b-0", "lake-1"))) == [
         f"InterruptionAnnounced: node m-1 will go ({SPOT}, 120 s or more after the notice): "
         "lake-0 hands over 2 tasks"
@@ -50,7 +50,7 @@ def test_tasks_that_are_handed_over_in_time_cost_one_hand_over_each() -> None:
 
 
 def test_tasks_that_do_not_make_it_are_held_and_named() -> None:
-    at = Told()
+    at = RecordedEvents()
     at(0, leader(task("a-0", "lake-0"), task("a-1", "lake-0")))
     moved = task("a-0", "lake-1", at_ms=900)
     assert at(1_000, leader(moved, task("a-1", "lake-0", "STOPPING"))) == []
@@ -61,7 +61,7 @@ def test_tasks_that_do_not_make_it_are_held_and_named() -> None:
 
 
 def test_a_notice_that_is_withdrawn_says_what_stayed() -> None:
-    at = Told()
+    at = RecordedEvents()
     at(0, leader(task("a-0", "lake-0")))
     assert at(2_000, leader(task("a-0", "lake-0")), {}) == [
         f"Interrupted: lake-0 on node m-1 ({SPOT}), 2.0 s after the notice: 1 task not handed over: a-0"
@@ -70,13 +70,13 @@ def test_a_notice_that_is_withdrawn_says_what_stayed() -> None:
 
 
 def test_a_member_without_tasks_is_no_news() -> None:
-    at = Told()
+    at = RecordedEvents()
     assert at(0, leader(task("a-0", "lake-1"))) == []
     assert at(1_000, leader(task("a-0", "lake-1"))) == []
 
 
 def test_deleted_tasks_are_not_counted() -> None:
-    at = Told()
+    at = RecordedEvents()
     at(0, leader(task("a-0", "lake-0")))
     assert at(1_000, leader()) == [
         f"Interrupted: lake-0 on node m-1 ({SPOT}), 1.0 s after the notice: its tasks were deleted"
@@ -85,7 +85,7 @@ def test_deleted_tasks_are_not_counted() -> None:
 
 @pytest.mark.parametrize("shown", [{}, {"stale": True, "tasks": []}, {"leading": False}])
 def test_without_a_present_status_nothing_is_concluded(shown: dict[str, Any]) -> None:
-    at = Told()
+    at = RecordedEvents()
     at(0, leader(task("a-0", "lake-0")))
     before = at.state
     assert at(1_000, shown) == []
@@ -110,7 +110,7 @@ def shown(draw: st.DrawFn) -> dict[str, Any]:
 def test_each_notice_is_announced_and_concluded_once_and_each_task_counted_once(
     history: list[tuple[dict[str, Any], bool]],
 ) -> None:
-    at, open_notices = Told(), 0
+    at, open_notices = RecordedEvents(), 0
     for number, (status, is_given) in enumerate(history):
         for each in at(number * 10, status, GIVEN if is_given else {}):
             open_notices += 1 if each.startswith("InterruptionAnnounced") else -1

@@ -54,13 +54,13 @@ def test_records_are_read_as_they_were_written(member, until_ms, target):
 
 
 def test_a_group_is_what_its_log_says() -> None:
-    world = play(seed=3)
-    assert fold(map(read_back, world.log)) == fold(world.log)
+    simulation = play(seed=3)
+    assert fold(map(read_back, simulation.log)) == fold(simulation.log)
 
 
 def test_earlier_releases_pass_these_records_over() -> None:
-    world = play(seed=3)
-    written = [record for records in world.log for record in encode_records(records)]
+    simulation = play(seed=3)
+    written = [record for records in simulation.log for record in encode_records(records)]
     assert {record.key.partition("/")[0] for record in written} == {each.value for each in RecordKind}
     assert all(isinstance(decode_leader(record), Unknown) for record in written)
     assert decode_record(Record("memory", b"{}")) is None

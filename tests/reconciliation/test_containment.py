@@ -5,92 +5,95 @@ import pytest
 from cooperator.model import TaskId
 from cooperator.reconciliation import MemberState, join, retarget
 from cooperator.reconciliation.group import ReconciledGroup
-from tests.reconciliation.world import REVOCATION_TIMEOUT_MS, World
+from tests.reconciliation.group_simulation import REVOCATION_TIMEOUT_MS, GroupSimulation
 
 NEW = TaskId("new", 0)
 WITHIN_MS = 200
 
 
 @pytest.fixture
-def world() -> World:
+def simulation() -> GroupSimulation:
     """Four members, each with three tasks."""
-    world = World(seed=1, tasks=12)
+    simulation = GroupSimulation(seed=1, tasks=12)
     for identity in "abcd":
-        world.start(identity)
-    world.run(2_000)
-    tasks = sorted(world.tasks)
-    world.set_layout({identity: set(tasks[at::4]) for at, identity in enumerate("abcd")})
-    assert world.run(2_000, until=world.is_settled)
-    return world
+        simulation.start(identity)
+    simulation.run(2_000)
+    tasks = sorted(simulation.tasks)
+    simulation.set_layout({identity: set(tasks[at::4]) for at, identity in enumerate("abcd")})
+    assert simulation.run(2_000, until=simulation.is_settled)
+    return simulation
 
 
-def moved(world: World, *moves: tuple[TaskId, str, str]) -> dict[str, set[TaskId]]:
-    layout = {identity: set(tasks) for identity, tasks in world.layout.items()}
+def moved(simulation: GroupSimulation, *moves: tuple[TaskId, str, str]) -> dict[str, set[TaskId]]:
+    layout = {identity: set(tasks) for identity, tasks in simulation.layout.items()}
     for task, before, after in moves:
         layout[before].remove(task)
         layout[after].add(task)
     return layout
 
 
-def state(world: World, identity: str) -> MemberState:
-    return world.leader.group.members[identity].current.state
+def state(simulation: GroupSimulation, identity: str) -> MemberState:
+    return simulation.leader.group.members[identity].current.state
 
 
-def test_new_tasks_run_at_once_while_a_member_is_frozen(world: World) -> None:
-    world.processes["a"].frozen = True
-    layout = moved(world)
+def test_new_tasks_run_at_once_while_a_member_is_frozen(simulation: GroupSimulation) -> None:
+    simulation.processes["a"].frozen = True
+    layout = moved(simulation)
     layout["b"].add(NEW)
-    world.set_layout(layout)
+    simulation.set_layout(layout)
 
-    assert world.run(WITHIN_MS, until=lambda: NEW in world.running("b"))
+    assert simulation.run(WITHIN_MS, until=lambda: NEW in simulation.running("b"))
 
 
-def test_a_slow_member_delays_only_what_it_is_to_give(world: World) -> None:
-    from_a, from_b, from_c = (min(world.running(identity)) for identity in "abc")
-    world.processes["a"].stop_ms = 8_000
-    world.set_layout(moved(world, (from_a, "a", "b"), (from_b, "b", "c"), (from_c, "c", "d")))
+def test_a_slow_member_delays_only_what_it_is_to_give(simulation: GroupSimulation) -> None:
+    from_a, from_b, from_c = (min(simulation.running(identity)) for identity in "abc")
+    simulation.processes["a"].stop_ms = 8_000
+    simulation.set_layout(moved(simulation, (from_a, "a", "b"), (from_b, "b", "c"), (from_c, "c", "d")))
 
-    assert world.run(WITHIN_MS, until=lambda: from_b in world.running("c") and from_c in world.running("d"))
-    assert (state(world, "a"), state(world, "b")) == (
+    assert simulation.run(
+        WITHIN_MS,
+        until=lambda: from_b in simulation.running("c") and from_c in simulation.running("d"),
+    )
+    assert (state(simulation, "a"), state(simulation, "b")) == (
         MemberState.UNREVOKED_TASKS,
         MemberState.UNRELEASED_TASKS,
     )
-    assert from_a not in world.running("b")
-    assert world.run(9_000, until=world.is_settled)
+    assert from_a not in simulation.running("b")
+    assert simulation.run(9_000, until=simulation.is_settled)
 
 
-def test_targets_change_again_while_a_member_is_revoking(world: World) -> None:
-    from_a, from_b = min(world.running("a")), min(world.running("b"))
-    world.processes["a"].stop_ms = 8_000
-    world.set_layout(moved(world, (from_a, "a", "b")))
-    world.run(1_000)
-    world.set_layout(moved(world, (from_b, "b", "d")))
+def test_targets_change_again_while_a_member_is_revoking(simulation: GroupSimulation) -> None:
+    from_a, from_b = min(simulation.running("a")), min(simulation.running("b"))
+    simulation.processes["a"].stop_ms = 8_000
+    simulation.set_layout(moved(simulation, (from_a, "a", "b")))
+    simulation.run(1_000)
+    simulation.set_layout(moved(simulation, (from_b, "b", "d")))
 
-    assert world.run(WITHIN_MS, until=lambda: from_b in world.running("d"))
-    assert from_a not in world.running("b")
-
-
-def test_a_member_that_never_releases_is_overdue(world: World) -> None:
-    from_a = min(world.running("a"))
-    world.processes["a"].stop_ms = 10 * REVOCATION_TIMEOUT_MS
-    world.set_layout(moved(world, (from_a, "a", "b")))
-
-    world.run(REVOCATION_TIMEOUT_MS - 1_000)
-    assert (world.counts["overdue"], from_a in world.running("b")) == (0, False)
-    assert world.run(5_000, until=lambda: from_a in world.running("b"))
-    assert world.counts["overdue"] == 1
+    assert simulation.run(WITHIN_MS, until=lambda: from_b in simulation.running("d"))
+    assert from_a not in simulation.running("b")
 
 
-def test_joins_and_departures_change_nobody_s_tasks(world: World) -> None:
-    before = {identity: world.running(identity) for identity in "abcd"}
-    records = len(world.log)
-    world.start("e")
-    world.run(2_000)
-    world.kill("e", proven=True)
-    world.run(15_000)
+def test_a_member_that_never_releases_is_overdue(simulation: GroupSimulation) -> None:
+    from_a = min(simulation.running("a"))
+    simulation.processes["a"].stop_ms = 10 * REVOCATION_TIMEOUT_MS
+    simulation.set_layout(moved(simulation, (from_a, "a", "b")))
 
-    assert {identity: world.running(identity) for identity in "abcd"} == before
-    changed = {key.identity for records in world.log[records:] for key in records}
+    simulation.run(REVOCATION_TIMEOUT_MS - 1_000)
+    assert (simulation.counts["overdue"], from_a in simulation.running("b")) == (0, False)
+    assert simulation.run(5_000, until=lambda: from_a in simulation.running("b"))
+    assert simulation.counts["overdue"] == 1
+
+
+def test_joins_and_departures_change_nobody_s_tasks(simulation: GroupSimulation) -> None:
+    before = {identity: simulation.running(identity) for identity in "abcd"}
+    records = len(simulation.log)
+    simulation.start("e")
+    simulation.run(2_000)
+    simulation.kill("e", proven=True)
+    simulation.run(15_000)
+
+    assert {identity: simulation.running(identity) for identity in "abcd"} == before
+    changed = {key.identity for records in simulation.log[records:] for key in records}
     assert changed <= {"e", ""}
 
 

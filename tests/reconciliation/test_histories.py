@@ -7,56 +7,56 @@ from random import Random
 
 import pytest
 
-import tests.reconciliation.world as world_module
+import tests.reconciliation.group_simulation as world_module
 from cooperator.reconciliation import BrokenInvariant, ReconciledGroup, fold, reports
-from tests.reconciliation.world import Faults, TaskRunsTwice, World
+from tests.reconciliation.group_simulation import Faults, GroupSimulation, TaskRunsTwice
 
 SEEDS = 30
 IDENTITIES = ("a", "b", "c", "d", "e")
 
 
-def play(seed: int, prepare: Callable[[World], None] = lambda world: None) -> World:
+def play(seed: int, prepare: Callable[[GroupSimulation], None] = lambda simulation: None) -> GroupSimulation:
     """Two minutes of faults, then peace until everything runs where it should."""
-    world = World(seed)
-    prepare(world)
+    simulation = GroupSimulation(seed)
+    prepare(simulation)
     dice = Random(-seed)
     for identity in IDENTITIES:
-        world.start(identity)
-    world.faults = Faults(lost=0.2, repeated=0.2, longest_delay_ms=dice.choice([50, 2_000, 12_000]))
+        simulation.start(identity)
+    simulation.faults = Faults(lost=0.2, repeated=0.2, longest_delay_ms=dice.choice([50, 2_000, 12_000]))
     for _ in range(60):
-        world.run(dice.randint(1, 4_000))
-        trouble(world, dice)
-    world.faults = Faults()
-    for process in world.processes.values():
+        simulation.run(dice.randint(1, 4_000))
+        trouble(simulation, dice)
+    simulation.faults = Faults()
+    for process in simulation.processes.values():
         process.frozen = process.cut_off = False
         process.stop_ms = 50
-    world.run(60_000)
-    for identity in set(IDENTITIES) - world.processes.keys():
-        world.start(identity)
-    world.run(5_000)
-    world.relayout()
-    assert world.run(60_000, until=world.is_settled), world.leader.group
-    return world
+    simulation.run(60_000)
+    for identity in set(IDENTITIES) - simulation.processes.keys():
+        simulation.start(identity)
+    simulation.run(5_000)
+    simulation.relayout()
+    assert simulation.run(60_000, until=simulation.is_settled), simulation.leader.group
+    return simulation
 
 
-def trouble(world: World, dice: Random) -> None:
+def trouble(simulation: GroupSimulation, dice: Random) -> None:
     identity = dice.choice(IDENTITIES)
-    process = world.processes.get(identity)
+    process = simulation.processes.get(identity)
     match dice.randint(0, 9):
         case 0 | 1 | 2 | 3:
-            world.relayout()
+            simulation.relayout()
         case 4 if process is not None:
             process.frozen = not process.frozen
         case 5 if process is not None:
             process.cut_off = not process.cut_off
         case 6 if process is not None:
-            world.kill(identity, proven=dice.random() < 0.5)
+            simulation.kill(identity, proven=dice.random() < 0.5)
         case 7:
-            world.lead()
+            simulation.lead()
         case 8 if process is not None:
             process.stop_ms = dice.choice([50, 3_000, 30_000])
         case _ if process is None:
-            world.start(identity)
+            simulation.start(identity)
         case _:
             pass
 
@@ -64,10 +64,10 @@ def trouble(world: World, dice: Random) -> None:
 def test_no_task_runs_twice_and_all_reach_their_target() -> None:
     seen: dict[str, int] = {}
     for seed in range(SEEDS):
-        world = play(seed)
-        assert frozenset().union(*map(world.running, IDENTITIES)) == world.tasks
-        assert sequences_apart(fold(world.log)) == sequences_apart(world.leader.group)
-        for what, count in world.counts.items():
+        simulation = play(seed)
+        assert frozenset().union(*map(simulation.running, IDENTITIES)) == simulation.tasks
+        assert sequences_apart(fold(simulation.log)) == sequences_apart(simulation.leader.group)
+        for what, count in simulation.counts.items():
             seen[what] = seen.get(what, 0) + count
     states = {"STABLE", "UNREVOKED_TASKS", "UNRELEASED_TASKS"}
     # Members learn the term of a leader in its own round, so none reports to the predecessor by that term.
@@ -79,7 +79,7 @@ def sequences_apart(group: ReconciledGroup) -> ReconciledGroup:
     return replace(group, members={i: replace(m, sequence=0) for i, m in group.members.items()}, occupants={})
 
 
-def without_numbers(world: World, patch: pytest.MonkeyPatch) -> None:
+def without_numbers(simulation: GroupSimulation, patch: pytest.MonkeyPatch) -> None:
     """The leader considers late and repeated reports."""
     handle = reports._rejection
     patch.setattr(
@@ -89,12 +89,12 @@ def without_numbers(world: World, patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def with_late_answers(world: World, patch: pytest.MonkeyPatch) -> None:
+def with_late_answers(simulation: GroupSimulation, patch: pytest.MonkeyPatch) -> None:
     """Members apply answers to any of their reports."""
-    world.applies_any_answer = True
+    simulation.applies_any_answer = True
 
 
-def without_fences(world: World, patch: pytest.MonkeyPatch) -> None:
+def without_fences(simulation: GroupSimulation, patch: pytest.MonkeyPatch) -> None:
     """The tasks of a departed member are free at once."""
     patch.setattr(world_module, "FENCE_MS", 0)
 
@@ -103,7 +103,7 @@ def without_fences(world: World, patch: pytest.MonkeyPatch) -> None:
 def test_each_rule_is_needed(fault, monkeypatch):
     def play_all() -> None:
         for seed in range(SEEDS):
-            play(seed, lambda world: fault(world, monkeypatch))
+            play(seed, lambda simulation: fault(simulation, monkeypatch))
 
     with pytest.raises((TaskRunsTwice, BrokenInvariant)):
         play_all()

@@ -4,12 +4,12 @@ import pytest
 
 from cooperator.model import TaskId
 from tests.harness.support import slow
-from tests.reconciliation.world import World
+from tests.reconciliation.group_simulation import GroupSimulation
 
 WITHIN_MS = 1_000
 
 
-class UncheckedWorld(World):
+class UncheckedWorld(GroupSimulation):
     """Checks the group only when asked: that takes as long as everything else."""
 
     def check(self) -> None:
@@ -24,23 +24,23 @@ class UncheckedWorld(World):
     ],
 )
 def test_new_tasks_run_at_once_beside_a_frozen_member(members: int, tasks: int) -> None:
-    world = UncheckedWorld(1, tasks)
+    simulation = UncheckedWorld(1, tasks)
     identities = [f"m{number}" for number in range(members)]
     for identity in identities:
-        world.start(identity)
-    world.run(3_000)
-    everything = sorted(world.tasks)
+        simulation.start(identity)
+    simulation.run(3_000)
+    everything = sorted(simulation.tasks)
     layout = {identity: set(everything[at::members]) for at, identity in enumerate(identities)}
-    world.set_layout(layout)
-    assert world.run(WITHIN_MS, until=world.is_settled)
+    simulation.set_layout(layout)
+    assert simulation.run(WITHIN_MS, until=simulation.is_settled)
 
-    world.processes["m0"].frozen = True
+    simulation.processes["m0"].frozen = True
     for number in range(100):
         new, identity = TaskId("new", number), identities[1 + number % (members - 1)]
         layout[identity].add(new)
-        written = world.counts["records"]
-        world.set_layout(layout)
-        assert world.run(WITHIN_MS, until=lambda new=new, at=identity: new in world.running(at))
-        assert world.counts["records"] - written == 3
+        written = simulation.counts["records"]
+        simulation.set_layout(layout)
+        assert simulation.run(WITHIN_MS, until=lambda new=new, at=identity: new in simulation.running(at))
+        assert simulation.counts["records"] - written == 3
 
-    World.check(world)
+    GroupSimulation.check(simulation)

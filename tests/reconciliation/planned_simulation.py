@@ -1,10 +1,10 @@
-"""The world of ``world``, with targets by Cooperator's planner instead of random ones."""
+"""``GroupSimulation`` with targets by Cooperator's planner instead of random ones."""
 
 from cooperator.model import Member, Memory, Policy
 from cooperator.planner import Facts, View, Workspace, default, step
 from cooperator.planner.layout import layout_of
 from cooperator.reconciliation import ReconciledGroup, retarget
-from tests.reconciliation.world import FENCE_MS, LEASE_MS, Process, World
+from tests.reconciliation.group_simulation import FENCE_MS, LEASE_MS, GroupSimulation, Process
 
 AWAITED_MS = 5_000
 POLICY = Policy(
@@ -20,7 +20,7 @@ def members_of(group: ReconciledGroup) -> tuple[Member, ...]:
     )
 
 
-class PlannedWorld(World):
+class PlannedSimulation(GroupSimulation):
     """``memory`` is the planner's, as the leader log has it."""
 
     def __init__(self, seed: int, **counts: int) -> None:

@@ -1,4 +1,4 @@
-"""A reconciled group in an unfriendly world: a leader with a log, members, a broker, and messages.
+"""A reconciled group in unfriendly surroundings: a leader with a log, members, a broker, and messages.
 
 The broker keeps members by their heartbeats, and tells each one the leader's term in a round, as Kafka's
 group protocol does. Reports and answers travel on their own, are lost, late, repeated and overtake each
@@ -93,7 +93,7 @@ class Faults:
     longest_delay_ms: int = 20
 
 
-class World:
+class GroupSimulation:
     def __init__(self, seed: int, tasks: int = 12) -> None:
         self.random = Random(seed)
         self.now_ms = START_MS
