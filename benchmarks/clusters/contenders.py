@@ -249,7 +249,10 @@ class Led(StockWorkers):
     def depart(self, identity: str) -> None:
         ended = self._incarnations(identity)
         self.front.let_go(identity)
-        super().depart(identity)
+        # The operator ends a pod when its tasks are elsewhere.
+        eventually(lambda: not self.journal.poll().tasks(identity), self.load.limit_s)
+        super().bounce(identity)
+        del self._workers[identity]
         self.front.know(leaving=[])
         self._know_end(ended)
 

@@ -56,9 +56,9 @@ class Follower:
             started = self.running.pop(run)
             self.lines.append(Line(at_ms, started.task, started.member, run, starts=False))
 
-    def tasks(self) -> set[str]:
-        """The tasks that run now."""
-        return {line.task for line in self.running.values()}
+    def tasks(self, member: str | None = None) -> set[str]:
+        """The tasks that run now; with ``member`` those of it."""
+        return {line.task for line in self.running.values() if member in (None, line.member)}
 
     def _add(self, event: Mapping[str, object]) -> None:
         task, incarnation = str(event["task"]), str(event["incarnation"])
