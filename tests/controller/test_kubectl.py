@@ -247,10 +247,11 @@ def test_words_complete_from_the_cluster(installation: Installation, person: Per
     installation.connector("orders")
     installation.connector("others", worker="pond")
     where = ("-n", installation.namespace)
-    assert person.completes("stat") == ["status"]
+    assert person.completes("stat") == ["status", "state"]
     assert person.completes("status", *where, "") == ["lake", "pond"]
     assert person.completes("status", *where, "la") == ["lake"]
     assert person.completes("pause", *where, "o") == ["orders", "others"]
+    assert person.completes("state", *where, "o") == ["orders", "others"]
     assert person.completes("pause", *where, "orders", "o") == ["others"]
     assert person.completes("plan", "--namespace", installation.namespace, "p") == ["pond"]
     assert person.completes("status", "-n", installation.namespace[:-1]) == [installation.namespace]
