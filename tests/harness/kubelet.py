@@ -222,6 +222,7 @@ class Kubelet:
         metadata, spec = pod["metadata"], pod["spec"]
         folder = self._folder / metadata["uid"]
         folder.mkdir(exist_ok=True)
+        (folder / "log").touch()  # Also a container that never starts has a log.
         if "command" in spec["containers"][0]:
             return self._adopt_stock(pod, folder)
         mounts = self._mount_volumes(spec, folder)
