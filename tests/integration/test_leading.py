@@ -38,6 +38,8 @@ def leads(process: LeaderProcess) -> bool:
 
 def running(group: MemberGroup, **said: Any) -> LeaderProcess:
     leader = group.leader_process(CONNECTORS, WORKERS, **{**SHORT, **said})
+    # Otherwise a member that is first leads without the topics, and says so.
+    eventually(lambda: leader.status().get("leading"), 60, "the leader has made its topics")
     for worker in WORKERS:
         group.member(worker)
     each_has_tasks(group)
