@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Producer
 
 from benchmarks.clusters.contenders import Cluster, Load
-from benchmarks.clusters.timeline import Line
+from benchmarks.clusters.timeline import GrowingFile, Line
 from benchmarks.pipelines.records import create_topics
 
 TASKS: Final = 6
@@ -58,17 +58,13 @@ class PutLog:
 
     path: Path
     puts: dict[int, list[Put]] = field(default_factory=dict)
-    _offset: int = 0
+
+    def __post_init__(self) -> None:
+        self._file = GrowingFile(self.path)
 
     def poll(self) -> Self:
-        if not self.path.exists():
-            return self
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            whole, newline, _ = file.read().rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for line in whole.decode().splitlines():
-            at_ms, task, *numbers = line.split(" ")
+        for line in self._file.new_lines():
+            at_ms, task, *numbers = line.decode().split(" ")
             put = Put(int(at_ms), task, *map(int, numbers))
             # Workers that share the file may write in another order than that of their clocks.
             bisect.insort(self.puts.setdefault(put.partition, []), put, key=lambda each: each.at_ms)

@@ -29,22 +29,36 @@ class Line:
 
 
 @dataclass
+class GrowingFile:
+    """A file that other processes append lines to. It need not exist yet."""
+
+    path: Path
+    _offset: int = 0
+
+    def new_lines(self) -> list[bytes]:
+        """Returns the whole lines since the last call."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        return whole.splitlines()
+
+
+@dataclass
 class Follower:
     """Reads a journal as it grows. ``lines``: the starts and stops so far, without those of instances."""
 
     path: Path
     lines: list[Line] = field(default_factory=list)
     running: dict[tuple[str, str, int], Line] = field(default_factory=dict)
-    _offset: int = 0
+
+    def __post_init__(self) -> None:
+        self._file = GrowingFile(self.path)
 
     def poll(self) -> "Follower":
-        if not self.path.exists():
-            return self
-        with self.path.open("rb") as file:
-            file.seek(self._offset)
-            whole, newline, _ = file.read().rpartition(b"\n")
-        self._offset += len(whole) + len(newline)
-        for text in whole.splitlines():
+        for text in self._file.new_lines():
             if b'"beat"' not in text:
                 self._add(json.loads(text))
         return self

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-import tests.reconciliation.group_simulation as world_module
+import tests.reconciliation.group_simulation as simulation_module
 from cooperator.reconciliation import BrokenInvariant, ReconciledGroup, fold, reports
 from tests.reconciliation.group_simulation import Faults, GroupSimulation, TaskRunsTwice
 
@@ -19,11 +19,19 @@ def play(seed: int, prepare: Callable[[GroupSimulation], None] = lambda simulati
     """Two minutes of faults, then peace until everything runs where it should."""
     simulation = GroupSimulation(seed)
     prepare(simulation)
-    dice = Random(-seed)
+    storm(simulation, Random(-seed), 60)
+    simulation.run(5_000)
+    simulation.relayout()
+    assert simulation.run(60_000, until=simulation.is_settled), simulation.leader.group
+    return simulation
+
+
+def storm(simulation: GroupSimulation, dice: Random, troubles: int) -> None:
+    """All members start, and then comes trouble; in the end, all are there and nothing is wrong any more."""
     for identity in IDENTITIES:
         simulation.start(identity)
     simulation.faults = Faults(lost=0.2, repeated=0.2, longest_delay_ms=dice.choice([50, 2_000, 12_000]))
-    for _ in range(60):
+    for _ in range(troubles):
         simulation.run(dice.randint(1, 4_000))
         trouble(simulation, dice)
     simulation.faults = Faults()
@@ -33,10 +41,6 @@ def play(seed: int, prepare: Callable[[GroupSimulation], None] = lambda simulati
     simulation.run(60_000)
     for identity in set(IDENTITIES) - simulation.processes.keys():
         simulation.start(identity)
-    simulation.run(5_000)
-    simulation.relayout()
-    assert simulation.run(60_000, until=simulation.is_settled), simulation.leader.group
-    return simulation
 
 
 def trouble(simulation: GroupSimulation, dice: Random) -> None:
@@ -96,7 +100,7 @@ def with_late_answers(simulation: GroupSimulation, patch: pytest.MonkeyPatch) ->
 
 def without_fences(simulation: GroupSimulation, patch: pytest.MonkeyPatch) -> None:
     """The tasks of a departed member are free at once."""
-    patch.setattr(world_module, "FENCE_MS", 0)
+    patch.setattr(simulation_module, "FENCE_MS", 0)
 
 
 @pytest.mark.parametrize("fault", [without_numbers, with_late_answers, without_fences])

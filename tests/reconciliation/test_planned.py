@@ -3,9 +3,8 @@
 from random import Random
 
 from cooperator.model import INSTANCE, TaskId
-from tests.reconciliation.group_simulation import Faults
 from tests.reconciliation.planned_simulation import PlannedSimulation
-from tests.reconciliation.test_histories import IDENTITIES, trouble
+from tests.reconciliation.test_histories import IDENTITIES, storm
 
 SEEDS = 10
 
@@ -13,27 +12,13 @@ SEEDS = 10
 def test_in_any_history_all_runs_in_the_end_and_is_balanced() -> None:
     for seed in range(SEEDS):
         simulation = PlannedSimulation(seed, a=3, b=5, c=0)
-        dice = Random(seed)
-        for identity in IDENTITIES:
-            simulation.start(identity)
-        simulation.faults = Faults(lost=0.2, repeated=0.2, longest_delay_ms=dice.choice([50, 2_000, 12_000]))
-        for _ in range(40):
-            simulation.run(dice.randint(1, 4_000))
-            trouble(simulation, dice)
-        simulation.faults = Faults()
-        for process in simulation.processes.values():
-            process.frozen = process.cut_off = False
-            process.stop_ms = 50
-        simulation.run(60_000)
-        for identity in set(IDENTITIES) - simulation.processes.keys():
-            simulation.start(identity)
+        storm(simulation, Random(seed), 40)
 
-        assert simulation.run(
-            200_000,
-            until=lambda simulation=simulation: (
-                simulation.is_settled() and simulation.is_balanced and is_complete(simulation)
-            ),
-        ), (seed, simulation.leader.group, simulation.layout)
+        assert simulation.run(200_000, until=lambda simulation=simulation: is_at_rest(simulation)), (
+            seed,
+            simulation.leader.group,
+            simulation.layout,
+        )
 
 
 def is_at_rest(simulation: PlannedSimulation) -> bool:
