@@ -11,6 +11,7 @@ _HIGH: Final = bytes(_DIGITS[unit // 31] if unit < 128 else 0 for unit in range(
 _LOW: Final = bytes(_DIGITS[unit % 31] if unit < 128 else 0 for unit in range(256))
 """Each ASCII character as two digits to the base 31, by which ``String.hashCode()`` multiplies."""
 _SHORT: Final = 256
+_LEAST_BUCKETS: Final = 16
 _MAX_STRING_BYTES: Final = 0x7FFF
 
 
@@ -20,17 +21,31 @@ def hash_map_order(keys: Sequence[str]) -> list[str]:
     The table has 16 buckets and doubles when more than three quarters of them are in use. (A bucket of more
     than eight keys is a tree in Java, whose order may differ.)
     """
-    buckets = 16
+    buckets = _LEAST_BUCKETS
     while len(keys) > buckets * 3 // 4:
         buckets *= 2
     return _by_bucket(keys, buckets)
 
 
 class SpreadHashes(dict[str, int]):
-    """``spread_hash`` of strings, made on first use."""
+    """``spread_hash`` of strings, made on first use. ``least``: their buckets in the smallest table."""
+
+    def __init__(self, strings: Iterable[str] = ()) -> None:
+        super().__init__((string, spread_hash(string)) for string in strings)
+        self.least = _LeastBuckets(self)
 
     def __missing__(self, key: str) -> int:
         self[key] = found = spread_hash(key)
+        return found
+
+
+class _LeastBuckets(dict[str, int]):
+    def __init__(self, hashes: SpreadHashes) -> None:
+        super().__init__((string, spread & (_LEAST_BUCKETS - 1)) for string, spread in hashes.items())
+        self._hashes = hashes
+
+    def __missing__(self, key: str) -> int:
+        self[key] = found = self._hashes[key] & (_LEAST_BUCKETS - 1)
         return found
 
 
@@ -49,7 +64,7 @@ class KnownNames(NamedTuple):
             for name, data in encoded.items()
             if len(data) <= _MAX_STRING_BYTES and (name.isascii() or _is_unicode(name))
         }
-        return cls(SpreadHashes(zip(names, map(spread_hash, names), strict=True)), strings)
+        return cls(SpreadHashes(names), strings)
 
 
 def hash_set_order(keys: Iterable[str], hashes: SpreadHashes | None = None) -> list[str]:
@@ -61,7 +76,7 @@ def hash_set_order(keys: Iterable[str], hashes: SpreadHashes | None = None) -> l
     given = list(keys)
     if len(given) < 2:
         return given
-    wanted = max(int(len(given) / 0.75) + 1, 16)
+    wanted = max(int(len(given) / 0.75) + 1, _LEAST_BUCKETS)
     return _by_bucket(given, 1 << (wanted - 1).bit_length(), hashes)
 
 
@@ -91,6 +106,8 @@ def spread_hash(key: str) -> int:
 
 def _by_bucket(keys: Iterable[str], buckets: int, hashes: SpreadHashes | None = None) -> list[str]:
     mask, known = buckets - 1, SpreadHashes() if hashes is None else hashes
+    if buckets == _LEAST_BUCKETS:
+        return sorted(dict.fromkeys(keys), key=known.least.__getitem__)
     return sorted(dict.fromkeys(keys), key=lambda key: known[key] & mask)
 
 

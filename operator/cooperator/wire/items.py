@@ -236,13 +236,13 @@ class ItemsWriter:
         if numbers[:first].count(INSTANCE) < first:
             return b""  # One follows a task.
         instances, singles, numbers = connectors[:first], connectors[first:], numbers[first:]
-        # Where connectors of the same size are dealt in turn, often all tasks have the same number.
+        # Where connectors of the same size are dealt in turn, often all tasks have the same number, and are
+        # then of as many connectors, as no item is listed twice.
         same = numbers[0] if numbers and numbers.count(numbers[0]) == len(numbers) else None
-        distinct = set(singles)
-        if len(distinct) < len(singles):
+        if same is None and len(set(singles)) < len(singles):
             return b""
         names, ordered = self._names, list(in_order(instances))
-        if same is not None and distinct.isdisjoint(instances):
+        if same is not None and set(ordered).isdisjoint(singles):
             alone = _ONLY_INSTANCE.join((*names.of(ordered), b""))
             others = self._only[same].join((*names.of(singles), b""))
             return b"".join((_COUNT.pack(len(ordered) + len(singles)), alone, others))
