@@ -160,7 +160,9 @@ def _light(broker: str, root: Path, name: str, options: argparse.Namespace) -> d
 
         def joined() -> bool:
             status = leader.status()
-            return {each["identity"] for each in status["members"]} >= set(identities) and status["settled"]
+            # A leader that has just begun has neither.
+            there = {each["identity"] for each in status.get("members", ())}
+            return there >= set(identities) and bool(status.get("settled"))
 
         until(joined, "all members have joined")
         if options.runtime == "spark":

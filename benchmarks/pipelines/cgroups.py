@@ -20,10 +20,12 @@ def usable() -> str:
 
 
 def _controller() -> Path | None:
-    """The directory in which cgroups with a quota can be made."""
+    """The directory in which cgroups with a quota can be made: this process's own, where it may have others
+    in it."""
     old = _ROOT / "cpu"
-    if (old / "cpu.cfs_quota_us").exists():
-        return old
+    if old.exists():
+        mine = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        return next((old / path.lstrip("/") for _, names, path in mine if "cpu" in names.split(",")), old)
     controllers = _ROOT / "cgroup.controllers"
     if controllers.exists() and "cpu" in controllers.read_text().split():
         return _ROOT
@@ -36,7 +38,7 @@ class Cgroup:
     def __init__(self, name: str) -> None:
         controller = _controller()
         assert controller is not None, usable()
-        self._is_old = controller.name == "cpu"
+        self._is_old = (_ROOT / "cpu").exists()
         if not self._is_old:
             (controller / "cgroup.subtree_control").write_text("+cpu")
         self._path = controller / name

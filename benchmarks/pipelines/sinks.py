@@ -1,6 +1,7 @@
 """Observes the progress of a sink without disturbing it, and reads its contents at the end."""
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,6 +14,7 @@ from cooperator.connectors.output import OutputError, committed_files
 
 _ASK_S: Final = 30.0
 _QUIET_S: Final = 10.0
+_WAIT_S: Final = 0.1
 _LOG: Final = "_spark_metadata"
 
 
@@ -67,9 +69,13 @@ class TopicProbe:
         ended: set[int | None] = set()
         try:
             consumer.assign([TopicPartition(each.topic, each.partition, 0) for each in self._partitions])
+            heard_at = time.monotonic()
             while len(ended) < len(self._partitions):
-                messages = consumer.consume(10_000, _QUIET_S)
-                if not messages:
+                # It waits this long unless there are so many.
+                messages = consumer.consume(10_000, _WAIT_S)
+                if messages:
+                    heard_at = time.monotonic()
+                elif time.monotonic() > heard_at + _QUIET_S:
                     raise RuntimeError(f"{self._partitions[0].topic}: no end within {_QUIET_S:g} s")
                 for message in messages:
                     if message.error():
