@@ -24,6 +24,7 @@ from typing import Any, Final
 from benchmarks.pipelines.cgroups import Cgroup, usable
 from benchmarks.pipelines.job import ContenderFailed, Job, Running
 from benchmarks.pipelines.ours import Ours
+from benchmarks.pipelines.report import write_section
 from benchmarks.pipelines.surroundings import machine, surroundings, versions
 from benchmarks.pipelines.turns import Limits, Load, throughput
 from benchmarks.throughput import RESULTS
@@ -141,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.results.mkdir(parents=True, exist_ok=True)
     counts = [int(number) for number in options.executors.split(",")]
     turns: list[dict[str, Any]] = []
-    written = {
+    written: dict[str, Any] = {
         "command": f"python -m benchmarks.executors {shlex.join(sys.argv[1:])}",
         "machine": machine(),
         "versions": versions(),
@@ -166,6 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     sys.stdout.flush()
                     (options.results / "executors.json").write_text(json.dumps(written, indent=1) + "\n")
     sys.stdout.write(f"\n{table(turns)}")
+    title = f"Executors that may use {options.cores:g} cores each"
+    write_section(options.results, "executors", title, written["command"], table(turns))
     return 0
 
 

@@ -11,6 +11,7 @@ Wall time and processor time stand side by side: other work on the machine chang
 import argparse
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -28,13 +29,18 @@ from benchmarks.pipelines.copying import create_table
 from benchmarks.pipelines.job import ROOT, Job, Sink
 from benchmarks.pipelines.pieces import CLASSES, PIECES, config_of, runtime_of
 from benchmarks.pipelines.records import Lots, Rows, create_topics
+from benchmarks.pipelines.report import write_section
 from benchmarks.pipelines.sinks import probe_of
 from benchmarks.pipelines.surroundings import Surroundings, machine, surroundings
+from benchmarks.throughput import RESULTS
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from cooperator.runtime import TaskSpec
 from tests.harness.member_group import MemberGroup
 from tests.runtime.heard import Heard
+
+Found = tuple[list[dict[str, Any]], str]
+"""The repetitions, and a table of them in Markdown."""
 
 _LIMIT_S: Final = 300.0
 _LOOK_S: Final = 0.02
@@ -53,7 +59,7 @@ def until(condition: Callable[[], object], what: str) -> float:
 # --- a member's own start ---
 
 
-def member(options: argparse.Namespace) -> list[dict[str, Any]]:
+def member(options: argparse.Namespace) -> Found:
     """Each start is a process of its own; returns seconds from its begin to the end of each piece."""
     found = []
     with surroundings(None, options.results / "failures") as around:
@@ -76,14 +82,13 @@ def member(options: argparse.Namespace) -> list[dict[str, Any]]:
         cells = (statistics.median(run[piece][each] for run in found) for each in range(3))
         lines.append(f"| {piece} | {' | '.join(f'{cell:.2f}' for cell in cells)} |")
     whole = [sum(run[piece][0] for piece in PIECES) for run in found]
-    _say("\n".join([*lines, f"| all | {statistics.median(whole):.2f} | | |"]))
-    return found
+    return found, "\n".join([*lines, f"| all | {statistics.median(whole):.2f} | | |"])
 
 
 # --- many units, many tasks ---
 
 
-def units(options: argparse.Namespace) -> list[dict[str, Any]]:
+def units(options: argparse.Namespace) -> Found:
     """Each unit has a record. Measured from the order to start to the rows of all units in the sink."""
     found = []
     with surroundings(None, options.results / "failures") as around:
@@ -97,8 +102,7 @@ def units(options: argparse.Namespace) -> list[dict[str, Any]]:
         runs = [each for each in found if (each["class"], each["tasks"]) == case]
         cells = [_spread([run[name] for run in runs]) for name in ("first_batch_s", "cpu_s")]
         lines.append(f"| `{case[0]}` | {case[1]} | {' | '.join(cells)} |")
-    _say("\n".join(lines))
-    return found
+    return found, "\n".join(lines)
 
 
 def _units(around: Surroundings, name: str, sink: Sink, tasks: int, count: int) -> dict[str, Any]:
@@ -135,18 +139,17 @@ def _units(around: Surroundings, name: str, sink: Sink, tasks: int, count: int) 
         runtime.close(30)
 
 
-def light(options: argparse.Namespace) -> list[dict[str, Any]]:
+def light(options: argparse.Namespace) -> Found:
     """Members that have joined get ``--count`` tasks of ``--connectors`` connectors at once."""
     found = []
     for number in range(options.repetitions):
         with tempfile.TemporaryDirectory(prefix="cooperator-starts-") as scratch, _broker(scratch) as broker:
             found.append(_light(broker, Path(scratch), f"light-{number}", options))
             _say(json.dumps(found[-1]))
-    _say(
-        f"{options.count} tasks on {options.members} members, all RUNNING after "
-        f"{_spread([each['running_s'] for each in found])} s"
-    )
-    return found
+    shown_s = _spread([each["running_s"] for each in found])
+    lines = ["| tasks | members | all running s | processor s of members |", "|---:|---:|---:|---:|"]
+    spent_s = _spread([each["members_cpu_s"] for each in found])
+    return found, "\n".join([*lines, f"| {options.count} | {options.members} | {shown_s} | {spent_s} |"])
 
 
 def _light(broker: str, root: Path, name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -245,7 +248,12 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], list[dict[str, Any]]]]] = {
+_TITLES: Final = {
+    "member": "The start of a member, piece by piece",
+    "units": "Starts of many units on a warm member",
+    "light": "Starts of many light tasks",
+}
+COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Found]]] = {
     "member": member,
     "units": units,
     "light": light,
@@ -261,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in COMMANDS:
         command = commands.add_parser(name)
         command.add_argument("--repetitions", type=int, default=3)
-        command.add_argument("--results", type=Path, default=ROOT / "build" / "starts")
+        command.add_argument("--results", type=Path, default=RESULTS)
         if name == "units":
             command.add_argument("--sinks", default="kafka,files,postgres")
             command.add_argument("--tasks", default="1,10", help="numbers of tasks")
@@ -274,8 +282,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     options.results.mkdir(parents=True, exist_ok=True)
     _say(f"{machine()}")
-    found = COMMANDS[options.command](options)
-    (options.results / f"{options.command}.json").write_text(json.dumps(found, indent=1) + "\n")
+    found, table = COMMANDS[options.command](options)
+    _say(table)
+    (options.results / f"starts-{options.command}.json").write_text(json.dumps(found, indent=1) + "\n")
+    written_by = f"python -m benchmarks.starts {shlex.join(given)}"
+    write_section(options.results, f"starts-{options.command}", _TITLES[options.command], written_by, table)
     return 0
 
 

@@ -8,7 +8,8 @@
     python -m benchmarks.throughput delay       100 partitions with 1,000 records a second in all
     python -m benchmarks.throughput idle        1,000 partitions without any
     python -m benchmarks.throughput all         all of these
-    python -m benchmarks.throughput document    write the page of the documentation from their figures
+    python -m benchmarks.throughput document    write the page of the documentation from their figures, and
+                                                from those of benchmarks.executors and benchmarks.starts
 
 ``--short`` is for a look, some minutes for each. Contenders take turns on one broker, each in fresh
 processes (``pipelines``). Each scenario writes all its repetitions to ``RESULTS/<scenario>.json``, turn by
@@ -36,7 +37,7 @@ from benchmarks.pipelines.mirror import Mirror
 from benchmarks.pipelines.ours import Ours
 from benchmarks.pipelines.plain_spark import PlainSpark
 from benchmarks.pipelines.records import Rows
-from benchmarks.pipelines.report import disturbed, document, table
+from benchmarks.pipelines.report import disturbed, document, sections, table
 from benchmarks.pipelines.surroundings import Surroundings, machine, surroundings, versions
 from benchmarks.pipelines.turns import Limits, Load, Result, Trickle, delay, idle, throughput
 
@@ -209,7 +210,7 @@ def write_page(options: argparse.Namespace) -> int:
             "--although-busy, which the page will say\n"
         )
         return 1
-    options.page.write_text(document(runs))
+    options.page.write_text(document(runs, sections(options.results)))
     return 0
 
 

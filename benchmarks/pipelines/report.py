@@ -3,6 +3,8 @@
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 BUSY_CORES: Final = 0.15
@@ -54,6 +56,17 @@ _TITLES: Final = {
     "delay": "Many partitions with little in each",
     "idle": "Units without records",
 }
+_NOTES: Final = {
+    "files": """Files appear when they are rotated, 10 s after their first row by default: see `wall s`.
+
+""",
+    "postgres": """*COPY of a file* is `psql` on the same machine, with the rows in text format already. The
+database works as long for each row in any case. A pipeline reads and converts rows, too, on the same cores.
+
+""",
+}
+"""What readers should know before they look at a table."""
+_SECTION: Final = ".section.md"
 _OF_LOTS: Final = {
     "start_s": "start s",
     "wall_s": "wall s",
@@ -130,8 +143,19 @@ def disturbed(turns: Iterable[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn.get("result", {}).get("others_cores", 0) > BUSY_CORES]
 
 
-def document(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The page of the documentation."""
+def write_section(results: Path, name: str, title: str, command: str, table: str) -> None:
+    """Leave a section of the page for ``document``."""
+    text = f"## {title}\n\nBy `{command}`, {datetime.now(UTC).date()}.\n\n{table.rstrip()}\n"
+    (results / f"{name}{_SECTION}").write_text(text)
+
+
+def sections(results: Path) -> Sequence[str]:
+    """The sections that other benchmarks have left."""
+    return [file.read_text() for file in sorted(results.glob(f"*{_SECTION}"))]
+
+
+def document(runs: Mapping[str, Mapping[str, Any]], more: Sequence[str] = ()) -> str:
+    """The page of the documentation. ``more``: sections from other benchmarks."""
     first = next(iter(runs.values()))
     machine, versions = first["machine"], first["versions"]
     turns = [turn for run in runs.values() for turn in run["turns"]]
@@ -144,10 +168,11 @@ def document(runs: Mapping[str, Mapping[str, Any]]) -> str:
     )
     parts = [
         f"## {_TITLES[scenario]}\n\nBy `{runs[scenario]['command']}`, {runs[scenario]['started'][:10]}.\n\n"
-        f"{table(runs[scenario])}"
+        f"{_NOTES.get(scenario, '')}{table(runs[scenario])}"
         for scenario in _TITLES
         if scenario in runs
     ]
+    parts += more
     return f"""# Speed and cost
 
 Written by `python -m benchmarks.throughput document` from the figures of the commands below.
