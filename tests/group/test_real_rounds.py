@@ -174,6 +174,21 @@ def test_a_member_is_evicted_from_a_round_that_waits_for_it(
     eventually(lambda: all_in(operator, worker), timeout_s=10)
 
 
+def test_a_round_serves_all_that_its_leader_has_asked_while_it_waited_for_others(
+    broker: EmbeddedBroker, unique: str, new_member: NewMember, operator: RecordingMember
+) -> None:
+    worker = new_member("a")
+    start(operator, worker)
+    silent = held_up(broker, unique, operator)
+    rounds = len(operator.rounds)
+    operator.membership.rejoin("repeats its request")
+    operator.membership.evict([silent.member_id])
+    eventually(lambda: all_in(operator, worker), timeout_s=10)
+    beats = len(operator.contacts)
+    eventually(lambda: len(operator.contacts) > beats + 5)
+    assert len(operator.rounds) == rounds + 1, "a second round would have followed at once"
+
+
 def test_an_eviction_waits_for_the_end_of_a_round_that_is_being_planned(
     new_member: NewMember, operator: RecordingMember
 ) -> None:
@@ -246,7 +261,8 @@ def test_a_storm_of_rejoins_settles_and_the_last_metadata_is_known(
     def storm(number: int) -> None:
         for turn in range(50):
             recorder = recorders[(number + turn) % len(recorders)]
-            recorder.metadata = f"{recorder.name} {number} {turn}".encode()
+            if recorder is not operator:
+                recorder.metadata = f"{recorder.name} {number} {turn}".encode()
             recorder.membership.rejoin("storm")
 
     with ThreadPoolExecutor(4) as pool:

@@ -233,6 +233,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             request, node_id=self.coordinator_id, request_timeout_ms=parked_timeout_ms(self._group)
         )
         self._process_join_group_response(response, sent_at)
+        if self._taker is not None:
+            # A leader plans from now on: the plan includes what it has asked for while the round waited.
+            self._served = self._asked
         await self._after_waiting(sent_at)
         return read_answer(response, takes_a_place=anonymous and self.group_instance_id is not None)
 

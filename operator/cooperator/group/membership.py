@@ -128,7 +128,8 @@ class Membership:
     def rejoin(self, reason: str) -> None:
         """Request another round. A leader always gets one; a follower only when its metadata has changed.
 
-        Requests made before the next JoinGroup are merged into one; none is lost.
+        Requests made before the next JoinGroup are merged into one; none is lost. A leader's round is planned
+        when all members have joined, so it serves what its leader requested until then.
         """
         coordinator = self._current()
         if coordinator is not None:
