@@ -114,6 +114,16 @@ def test_looks_are_rarer_while_nothing_arrives(interval_ms: int, is_quiet: bool,
     assert next_look_ms(10_234, interval_ms, is_quiet) == at_ms
 
 
+def test_looks_are_not_rarer_while_a_task_has_more_to_read(cluster: FakeEnds, watcher: EndWatcher) -> None:
+    cluster.now = {A: 9}
+    subscription = watcher.subscribe([A], 0)
+    assert Waiting(subscription, {A: 0}).result() == {A: 9}
+    assert not watcher.is_quiet(Look({})), "a batch may have read some of the nine"
+    Waiting(subscription, {A: 9})
+    eventually(lambda: watcher.is_quiet(Look({})))
+    assert not watcher.is_quiet(Look({A: 10}))
+
+
 def test_all_tasks_share_one_look_and_each_learns_of_its_own(cluster: FakeEnds, watcher: EndWatcher) -> None:
     cluster.now = {A: 1, B: 1}
     first, second = watcher.subscribe([A], 0), watcher.subscribe([B], 0)

@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 _LEAST_MS = 50
 """The least time between two looks, also for tasks without a pause between batches."""
 _QUIET_MS = 1_000
-"""While nothing arrives, looks are half as frequent, but not less than once in so many milliseconds."""
+"""While nothing arrives and all is read, looks are half as frequent, but not less than once in so many
+milliseconds."""
 _TIMEOUT_MS = 5_000
 _RETRY_S = 1.0
 
@@ -53,7 +54,7 @@ def due(last_ms: int, look_ms: int, interval_ms: int) -> bool:
 
 
 def next_look_ms(now_ms: float, interval_ms: int, is_quiet: bool) -> float:
-    """Returns when to look again; ``is_quiet``: the last look found nothing new. Looks align to the clock."""
+    """Returns when to look again; ``is_quiet``: as in ``EndWatcher.is_quiet``. Looks align to the clock."""
     if is_quiet:
         interval_ms = max(interval_ms, min(2 * interval_ms, _QUIET_MS))
     return (math.floor(now_ms / interval_ms) + 1) * interval_ms
@@ -131,6 +132,13 @@ class EndWatcher:
             self._changed = True
         self._wake.set()
 
+    def is_quiet(self, found: Look) -> bool:
+        """Whether a look found nothing new while all tasks have read what was there before."""
+        if found.ends or found.topic_ids:
+            return False
+        with self._lock:
+            return not any(each.is_pending for each in self._subscriptions)
+
     def _run(self) -> None:
         while True:
             self._wake.clear()
@@ -146,7 +154,7 @@ class EndWatcher:
                 self._wake.wait(_RETRY_S)
                 continue
             now_ms = self._clock() * 1000
-            at_ms = next_look_ms(now_ms, interval_ms, is_quiet=not (found.ends or found.topic_ids))
+            at_ms = next_look_ms(now_ms, interval_ms, self.is_quiet(found))
             self._wake.wait((at_ms - now_ms) / 1000)
 
     def _look(self, wanted: Collection[Partition], changed: bool) -> Look | None:
@@ -227,6 +235,11 @@ class Subscription:
         """Whether looks have found another id of a topic than one of these."""
         found = self.topic_ids if ids else {}
         return any(found.get(unit.topic, known) != known for unit, known in ids.items())
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there was something to read when the task waited last, as after a batch that is limited."""
+        return self._pending
 
     @property
     def unknown(self) -> Mapping[Partition, str]:
