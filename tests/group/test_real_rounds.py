@@ -261,8 +261,7 @@ def test_a_storm_of_rejoins_settles_and_the_last_metadata_is_known(
     def storm(number: int) -> None:
         for turn in range(50):
             recorder = recorders[(number + turn) % len(recorders)]
-            if recorder is not operator:
-                recorder.metadata = f"{recorder.name} {number} {turn}".encode()
+            recorder.metadata = f"{recorder.name} {number} {turn}".encode()
             recorder.membership.rejoin("storm")
 
     with ThreadPoolExecutor(4) as pool:

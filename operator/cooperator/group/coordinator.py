@@ -216,6 +216,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
         self._served = self._asked
         self.request_rejoin()  # Stays set until this attempt has succeeded, whoever asked for it.
         anonymous = self.member_id == UNKNOWN_MEMBER_ID
+        protocols = self.group_protocols()
         request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self._group.session_timeout_ms,
@@ -223,7 +224,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=self.group_protocols(),
+            protocols=protocols,
             reason=self._reason[:255],
             max_version=_JOIN_VERSION,
         )
@@ -233,8 +234,9 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             request, node_id=self.coordinator_id, request_timeout_ms=parked_timeout_ms(self._group)
         )
         self._process_join_group_response(response, sent_at)
-        if self._taker is not None:
-            # A leader plans from now on: the plan includes what it has asked for while the round waited.
+        if self._taker is not None and self.group_protocols() == protocols:
+            # A leader plans from now on: the plan includes what it has asked for while the round waited,
+            # unless members are to see other metadata of it.
             self._served = self._asked
         await self._after_waiting(sent_at)
         return read_answer(response, takes_a_place=anonymous and self.group_instance_id is not None)
