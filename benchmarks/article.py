@@ -1,6 +1,7 @@
 """The results of the article on incremental cooperative rebalancing, measured on stock Connect and on ours.
 
     python -m benchmarks.article figures      figures 4 to 6: connectors are created and deleted one by one
+    python -m benchmarks.article churn        table 1: throughput while workers and connectors come and go
     python -m benchmarks.article use-cases    a worker away, a rolling restart, scaling, the leader killed
     python -m benchmarks.article sinks        how long records of a stock sink wait over figures 1 to 3
     python -m benchmarks.article reaction     how soon a death is made good, and a lead taken over
@@ -16,30 +17,22 @@ Needs the project's test extra.
 
 import itertools
 import json
-import shutil
-import signal
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any, Final
 
 import typer
 
+from benchmarks.clusters import churn as churns
 from benchmarks.clusters import events, page
 from benchmarks.clusters import reaction as reactions
 from benchmarks.clusters import sinks as stock_sinks
 from benchmarks.clusters.contenders import CONTENDERS, Cluster, Load
-from benchmarks.clusters.timeline import Cost, Line, costs, doubled, gaps, rounds
+from benchmarks.clusters.timeline import Cost, Line, costs, gaps, places_in_steps, rounds
+from benchmarks.clusters.turns import Sizes, head, measure
 from benchmarks.pipelines.job import ROOT
-from benchmarks.pipelines.surroundings import machine, versions
-from cooperator.local.broker import EmbeddedBroker
-from tests.harness.connect_worker import write_worker_classes
 
 RESULTS: Final = ROOT / "build" / "article"
 PAGE: Final = ROOT / "docs" / "evidence" / "article.md"
@@ -49,20 +42,6 @@ _POINTS: Final = 400
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The extent of a run. ``away_s``: the length of a worker's absence. ``calm_s``: the pause without a
-    start or stop that ends each part."""
-
-    connectors: int = 90
-    tasks: int = 10
-    repetitions: int = 3
-    seed: int = 1
-    away_s: float = 60.0
-    calm_s: float = 10.0
-    contenders: tuple[str, ...] = tuple(CONTENDERS)
-
-
 SHORT: Final = Sizes(connectors=9, tasks=3, repetitions=1, away_s=5.0, calm_s=3.0)
 
 ShortOption = Annotated[bool, typer.Option("--short", help="9 connectors of 3 tasks, one repetition.")]
@@ -70,16 +49,19 @@ NumberOption = Annotated[int | None, typer.Option(min=1)]
 ContendersOption = Annotated[
     str | None, typer.Option(help=f"Names separated by commas; of: {', '.join(CONTENDERS)}.")
 ]
+MergeOption = Annotated[bool, typer.Option("--merge", help="Add the turns to those of an earlier run.")]
 ResultsOption = Annotated[Path, typer.Option(help="Directory of the figures.", file_okay=False)]
 
 
-def sizes_of(short: bool, contenders: str | None, **given: float | None) -> Sizes:
+def sizes_of(
+    short: bool, contenders: str | None, known: Collection[str] = tuple(CONTENDERS), **given: float | None
+) -> Sizes:
     """The sizes of a run. Raises typer.BadParameter for an unknown contender."""
     base = SHORT if short else Sizes()
-    names = base.contenders if contenders is None else tuple(contenders.split(","))
+    names = tuple(known) if contenders is None else tuple(contenders.split(","))
     for name in names:
-        if name not in CONTENDERS:
-            raise typer.BadParameter(f"--contenders: unknown {name!r}; use some of {', '.join(CONTENDERS)}")
+        if name not in known:
+            raise typer.BadParameter(f"--contenders: unknown {name!r}; use some of {', '.join(known)}")
     chosen = {field: value for field, value in given.items() if value is not None}
     return Sizes(**{**asdict(base), **chosen, "contenders": names})
 
@@ -92,11 +74,31 @@ def figures(
     repetitions: NumberOption = None,
     seed: NumberOption = None,
     contenders: ContendersOption = None,
+    merge: MergeOption = False,
     results: ResultsOption = RESULTS,
 ) -> None:
     """Figures 4 to 6: the cost of creating and deleting connectors one after the other."""
     numbers = {"connectors": connectors, "tasks": tasks, "repetitions": repetitions, "seed": seed}
-    _measure("figures", create_and_delete, sizes_of(short, contenders, **numbers), results)
+    measure("figures", create_and_delete, sizes_of(short, contenders, **numbers), results, LOAD, merge=merge)
+
+
+@app.command()
+def churn(
+    short: ShortOption = False,
+    repetitions: NumberOption = None,
+    seed: NumberOption = None,
+    contenders: ContendersOption = None,
+    merge: MergeOption = False,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Table 1: what each task gets done while workers and connectors come and go."""
+    plan = churns.SHORT if short else churns.PLAN
+
+    def play(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
+        return churns.play_churn(cluster, plan)
+
+    sizes = sizes_of(short, contenders, churns.CONTENDERS, repetitions=repetitions, seed=seed)
+    measure("churn", play, sizes, results, churns.LOAD, churns.CONTENDERS, merge)
 
 
 @app.command()
@@ -109,12 +111,13 @@ def use_cases(
     contenders: ContendersOption = None,
     away_s: Annotated[float | None, typer.Option(min=1, help="The length of an absence.")] = None,
     delay_ms: Annotated[int, typer.Option(min=1, help="scheduled.rebalance.max.delay.ms.")] = LOAD.delay_ms,
+    merge: MergeOption = False,
     results: ResultsOption = RESULTS,
 ) -> None:
     """A worker away, a rolling restart, scaling out and in, and the leader killed."""
     numbers = {"connectors": connectors, "tasks": tasks, "repetitions": repetitions, "seed": seed}
     sizes = sizes_of(short, contenders, away_s=away_s, **numbers)
-    _measure("use-cases", play_use_cases, sizes, results, replace(LOAD, delay_ms=delay_ms))
+    measure("use-cases", play_use_cases, sizes, results, replace(LOAD, delay_ms=delay_ms), merge=merge)
 
 
 @app.command()
@@ -133,7 +136,7 @@ def sinks(
         return stock_sinks.play_sinks(cluster, sizes.seed, sizes.calm_s, chosen)
 
     sizes = sizes_of(short, contenders, repetitions=repetitions, seed=seed)
-    _measure("sinks", play, sizes, results, stock_sinks.LOAD)
+    measure("sinks", play, sizes, results, stock_sinks.LOAD)
 
 
 @app.command()
@@ -149,10 +152,10 @@ def reaction(
     """Measure the times until a death is known, planned for and made good, and until a new operator leads."""
     sizes, deaths, takeovers = ("3,10", 2, 2) if short else (members, deaths, takeovers)
     results.mkdir(parents=True, exist_ok=True)
-    head = {**_head(), "deaths": deaths, "takeovers": takeovers, "heartbeat_ms": reactions.HEARTBEAT_MS}
+    said = {**head(), "deaths": deaths, "takeovers": takeovers, "heartbeat_ms": reactions.HEARTBEAT_MS}
     file, blocks = results / "reaction.json", 1 if short else 2
-    for said in reactions.measure([*map(int, sizes.split(","))], deaths, takeovers, blocks, head, file):
-        typer.echo(said)
+    for told in reactions.measure([*map(int, sizes.split(","))], deaths, takeovers, blocks, said, file):
+        typer.echo(told)
 
 
 @app.command(name="all")
@@ -164,8 +167,8 @@ def everything(
 ) -> None:
     """Everything, and the page."""
     sizes = sizes_of(short, contenders)
-    _measure("figures", create_and_delete, sizes, results)
-    _measure("use-cases", play_use_cases, sizes, results)
+    measure("figures", create_and_delete, sizes, results, LOAD)
+    measure("use-cases", play_use_cases, sizes, results, LOAD)
     document(results, target)
 
 
@@ -180,71 +183,6 @@ def document(
         raise typer.BadParameter(f"--results: {results} has no figures; run `figures` first")
     page.write(found, target)
     typer.echo(f"wrote {target}")
-
-
-# --- turns ---
-
-
-Play = Callable[[Cluster, Sizes], dict[str, Any]]
-
-
-def _measure(name: str, play: Play, sizes: Sizes, results: Path, load: Load = LOAD) -> None:
-    """Let the contenders take turns, and write every turn to ``results`` as soon as it is over."""
-    # Otherwise contenders would outlive it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    results.mkdir(parents=True, exist_ok=True)
-    run = {**_head(), "sizes": asdict(sizes), "load": asdict(load)}
-    turns: list[dict[str, Any]] = []
-    random = Random(sizes.seed)
-    with _broker() as (broker, root):
-        write_worker_classes(broker.bootstrap_servers, root)
-        for repetition in range(sizes.repetitions):
-            for contender in random.sample(sizes.contenders, len(sizes.contenders)):
-                began = time.monotonic()
-                directory = root / f"{contender.replace(' ', '-')}-{repetition}"
-                cluster = CONTENDERS[contender](contender, broker.bootstrap_servers, directory, load)
-                try:
-                    cluster.start()
-                    found = play(cluster, sizes)
-                    found["doubled"] = doubled(cluster.journal.poll().lines)
-                except (AssertionError, RuntimeError, OSError) as error:
-                    found = {"failed": f"{type(error).__name__}: {error}"}
-                    shutil.copytree(directory, results / "failures" / directory.name, dirs_exist_ok=True)
-                finally:
-                    cluster.stop()
-                took_s = round(time.monotonic() - began, 1)
-                turns.append({"contender": contender, "repetition": repetition, "took_s": took_s, **found})
-                (results / f"{name}.json").write_text(json.dumps({**run, "turns": turns}, indent=1))
-                typer.echo(f"{contender}, repetition {repetition + 1}: {took_s:.0f} s {_said(found)}")
-
-
-def _head() -> dict[str, Any]:
-    return {
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python -m benchmarks.article", *sys.argv[1:]]),
-        "machine": machine(),
-        "versions": versions(),
-    }
-
-
-def _said(found: Mapping[str, Any]) -> str:
-    return " ".join(
-        f"{name}={value}" for name, value in found.items() if isinstance(value, int | float | str)
-    )
-
-
-@contextmanager
-def _broker() -> Iterator[tuple[EmbeddedBroker, Path]]:
-    root = Path(tempfile.mkdtemp(prefix="cooperator-article-"))
-    # A broker for tests is small; here it must not be what bounds the contenders.
-    broker = EmbeddedBroker(root / "broker", java_options=("-Xmx1g", "-XX:TieredStopAtLevel=4"))
-    try:
-        # On a busy machine this takes minutes.
-        broker.start(timeout_s=300)
-        yield broker, root
-    finally:
-        broker.kill()
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def _costs(cluster: Cluster, since_ms: float) -> list[Cost]:
@@ -308,15 +246,21 @@ def _at_once(cluster: Cluster, sizes: Sizes, names: Sequence[str]) -> dict[str, 
 
 def _in_steps(cluster: Cluster, sizes: Sizes, names: Sequence[str]) -> list[dict[str, Any]]:
     begin_ms = _now_ms()
+    steps_ms = []
     for count, name in enumerate(names, 1):
+        steps_ms.append(_now_ms())
         cluster.create(name, sizes.tasks)
         cluster.runs(_tasks(names[:count], sizes))
     delete_ms = _now_ms()
     for count, name in enumerate(names, 1):
+        steps_ms.append(_now_ms())
         cluster.delete(name)
         cluster.runs(_tasks(names[count:], sizes))
     time.sleep(sizes.calm_s)
-    return _told(_costs(cluster, begin_ms), begin_ms, delete_ms)
+    found = _costs(cluster, begin_ms)
+    told = _told(found, begin_ms, delete_ms)
+    places = places_in_steps([cost.begin_ms for cost in found], steps_ms)
+    return [{**each, "place": place} for each, place in zip(told, places, strict=True)]
 
 
 def _tasks(names: Iterable[str], sizes: Sizes) -> set[str]:

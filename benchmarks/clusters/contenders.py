@@ -102,18 +102,20 @@ class Cluster(ABC):
         self._repeat("POST /connectors", {"name": name, "config": config}, 201)
 
     def change(self, name: str, config: Mapping[str, Any]) -> None:
-        self._repeat(f"PUT /connectors/{name}/config", config, 200)
+        """Create a connector with a configuration of its own, or change it."""
+        self._repeat(f"PUT /connectors/{name}/config", config, 200, 201)
 
     def delete(self, name: str) -> None:
-        self._repeat(f"DELETE /connectors/{name}", None, 204)
+        # The answer to the request before may be lost.
+        self._repeat(f"DELETE /connectors/{name}", None, 204, 404)
 
-    def _repeat(self, line: str, body: Any, code: int) -> None:
+    def _repeat(self, line: str, body: Any, *codes: int) -> None:
         deadline = time.monotonic() + self.load.limit_s
         while True:
             status, answer = 503, "no answer"
             with suppress(OSError):
                 status, answer = self.client().send(line, body)
-            if status == code:
+            if status in codes:
                 return
             if status not in _BUSY or time.monotonic() > deadline:
                 raise RuntimeError(f"{self.name}: {line} was answered by {status}: {answer}")
@@ -162,7 +164,7 @@ class StockWorkers(Cluster):
             worker.kill()
 
     def client(self) -> Client:
-        living = [w for w in self._workers.values() if w.child is not None and w.child.poll() is None]
+        living = [w for w in [*self._workers.values()] if w.child is not None and w.child.poll() is None]
         return Client(f"http://{living[0].address}")
 
     def config(self, tasks: int) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 _INSTANCE: Final = "-instance"
 
@@ -156,9 +158,16 @@ def costs(found: Sequence[Round], lines: Sequence[Line]) -> list[Cost]:
     return costs_
 
 
+def places_in_steps(begins_ms: Sequence[float], steps_ms: Sequence[float]) -> list[int]:
+    """The place of each round within the step in which it began: 1, 2, and 3 for all later ones."""
+    steps = [bisect.bisect_right(steps_ms, begin_ms) for begin_ms in begins_ms]
+    return [min(3, 1 + steps[:index].count(step)) for index, step in enumerate(steps)]
+
+
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A least-squares line, with the 95 % interval of its slope; ``count`` points."""
+    """The growth of y by x, with its 95 % interval; ``intercept`` is y at x = 0 with the mean of all
+    covariates; ``count`` points."""
 
     intercept: float
     slope: float
@@ -167,19 +176,56 @@ class Slope:
     count: int
 
 
-def slope(points: Sequence[tuple[float, float]]) -> Slope | None:
-    """The line through ``points`` (x, y); None with fewer than four, or without two different x."""
-    count = len(points)
-    mean_x = sum(x for x, _ in points) / count if count else 0.0
-    mean_y = sum(y for _, y in points) / count if count else 0.0
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    if count < 4 or spread == 0:
+@dataclass(frozen=True, slots=True)
+class Point:
+    """``kind`` and ``wait`` are covariates: each kind has a level and a growth by ``wait`` of its own."""
+
+    x: float
+    y: float
+    kind: str = ""
+    wait: float = 0.0
+
+
+def slope(points: Sequence[Point]) -> Slope | None:
+    """The common growth of y by x in an analysis of covariance (least squares).
+
+    None without at least two more points than parameters, or if covariates explain x.
+    """
+    kinds = sorted({point.kind for point in points})
+    columns = [[point.x for point in points]]
+    for kind in kinds:
+        columns.append([float(point.kind == kind) for point in points])
+        columns.append([point.wait * (point.kind == kind) for point in points])
+    matrix, y = np.array(columns).T, np.array([point.y for point in points])
+    others = matrix[:, 1:]
+    rank = int(np.linalg.matrix_rank(matrix)) if points else 0
+    freedom = len(points) - rank
+    if freedom < 2 or rank == np.linalg.matrix_rank(others):
         return None
-    found = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
-    intercept = mean_y - found * mean_x
-    residual = sum((y - intercept - found * x) ** 2 for x, y in points) / (count - 2)
-    half = student(count - 2) * math.sqrt(residual / spread)
-    return Slope(intercept, found, found - half, found + half, count)
+    # What covariates leave of x, and of y (Frisch, Waugh and Lovell).
+    x = matrix[:, 0] - others @ np.linalg.lstsq(others, matrix[:, 0])[0]
+    y_left = y - others @ np.linalg.lstsq(others, y)[0]
+    spread = float(x @ x)
+    found = float(x @ y_left) / spread
+    residual = float(np.sum((y_left - found * x) ** 2)) / freedom
+    half = student(freedom) * math.sqrt(residual / spread)
+    intercept = float(np.mean(y) - found * np.mean(matrix[:, 0]))
+    return Slope(intercept, found, found - half, found + half, len(points))
+
+
+def points_of(rounds_: Sequence[Mapping[str, Any]], heartbeat_ms: float) -> list[Point]:
+    """The duration of each told round (ms) by the number of tasks that ran.
+
+    Members learn of a round by their next heartbeat, which they count from the end of the round before. So
+    this wait is known beforehand; it has nothing to do with the tasks, and is a covariate. So is the place
+    of the round within its step.
+    """
+    found = []
+    for before, each in itertools.pairwise(rounds_):
+        since_ms = 1000 * (each["at_s"] - before["at_s"]) - before["duration_ms"]
+        kind = f"{each['phase']} {each.get('place', '')}"
+        found.append(Point(each["running"], each["duration_ms"], kind, -since_ms % heartbeat_ms))
+    return found
 
 
 def student(freedom: int) -> float:

@@ -14,10 +14,13 @@ from benchmarks.clusters.timeline import (
     Cost,
     Follower,
     Line,
+    Point,
     Round,
     costs,
     doubled,
     gaps,
+    places_in_steps,
+    points_of,
     rounds,
     slope,
     student,
@@ -55,11 +58,38 @@ def test_a_stop_without_a_later_start_is_no_cost_of_a_round() -> None:
 
 
 def test_the_interval_of_a_slope_contains_the_slope_of_noisy_points() -> None:
-    found = slope([(x, 100 + 2 * x + (-1) ** x) for x in range(40)])
+    found = slope([Point(x, 100 + 2 * x + (-1) ** x) for x in range(40)])
     assert found is not None
     assert found.low < 2 < found.high
     assert found.high - found.low < 0.1
-    assert slope([(1, 2)] * 10) is None, "one size only"
+    assert slope([Point(1, 2)] * 10) is None, "one size only"
+    assert slope([]) is None
+    assert slope([Point(1, 2), Point(2, 3)]) is None
+
+
+def test_covariates_take_their_noise_from_a_slope() -> None:
+    def point(x: int) -> Point:
+        kind, wait = ("start", "stop")[x % 2], float(x * 37 % 100)
+        return Point(x, 50 + 0.5 * x + (wait if kind == "start" else 30 + 2 * wait) + x % 3, kind, wait)
+
+    points = [point(x) for x in range(60)]
+    bare, found = slope([Point(each.x, each.y) for each in points]), slope(points)
+    assert bare is not None
+    assert found is not None
+    assert found.slope == pytest.approx(0.5, abs=0.02)
+    assert 20 * (found.high - found.low) < bare.high - bare.low
+    mean = sum(each.y for each in points) / 60
+    assert found.intercept == pytest.approx(mean - found.slope * 29.5)
+
+
+def test_the_wait_for_a_heartbeat_is_known_from_the_round_before() -> None:
+    told = {"phase": "start", "running": 7, "duration_ms": 300, "place": 1}
+    first, second = {**told, "at_s": 1.0}, {**told, "at_s": 1.7, "place": 2}
+    assert points_of([first, second], 1_000) == [Point(7, 300, "start 2", pytest.approx(600))]
+
+
+def test_rounds_have_a_place_in_their_step() -> None:
+    assert places_in_steps([1, 12, 13, 14, 15, 22], [10, 20]) == [1, 1, 2, 3, 3, 1]
 
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(2, 4.303), (10, 2.228), (100, 1.984)])

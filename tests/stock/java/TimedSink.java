@@ -13,7 +13,8 @@ import org.apache.kafka.connect.sink.SinkTask;
 
 /**
  * Keeps no values: appends a line for each partition of a batch to the file "puts" (benchmarks/clusters/sinks.py):
- * time (ms since the epoch), task, partition, first and last offset.
+ * time (ms since the epoch), task, partition, first and last offset. With "rate", a task takes at most so many
+ * records a second, and never catches up. Both are optional.
  */
 public class TimedSink extends SinkConnector {
     private Map<String, String> config;
@@ -57,17 +58,37 @@ public class TimedSink extends SinkConnector {
         private Journal journal;
         private String file;
         private String task;
+        private long everyNs;
+        private long dueNs;
 
         @Override
         public void start(Map<String, String> config) {
             journal = Journal.ofTask(config);
             file = config.get("puts");
             task = config.get("task");
+            everyNs = config.containsKey("rate") ? 1_000_000_000L / Long.parseLong(config.get("rate")) : 0;
+            dueNs = System.nanoTime();
             journal.started();
         }
 
         @Override
         public void put(Collection<SinkRecord> records) {
+            await(records.size());
+            if (file != null) {
+                write(records);
+            }
+        }
+
+        private void await(int records) {
+            dueNs = Math.max(dueNs, System.nanoTime()) + records * everyNs;
+            try {
+                Thread.sleep(Math.max(0, dueNs - System.nanoTime()) / 1_000_000);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        private void write(Collection<SinkRecord> records) {
             Map<Integer, long[]> offsets = new TreeMap<>();
             for (SinkRecord record : records) {
                 long offset = record.kafkaOffset();
