@@ -146,16 +146,23 @@ def reaction(
         str, typer.Option(help="Sizes of groups; 3 are processes, others light.")
     ] = "3,50,200",
     deaths: Annotated[int, typer.Option(min=2, help="Deaths in each size.")] = 100,
-    takeovers: Annotated[int, typer.Option(min=2, help="Changes of the operator in each size.")] = 10,
+    takeovers: Annotated[int, typer.Option(min=0, help="Changes of the operator in each size.")] = 10,
+    heartbeat_ms: Annotated[int, typer.Option(min=50, help="heartbeatIntervalMs.")] = reactions.HEARTBEAT_MS,
+    blocks: Annotated[int, typer.Option(min=1, help="Turns of each size.")] = 2,
+    merge: MergeOption = False,
     results: ResultsOption = RESULTS,
 ) -> None:
     """Measure the times until a death is known, planned for and made good, and until a new operator leads."""
-    sizes, deaths, takeovers = ("3,10", 2, 2) if short else (members, deaths, takeovers)
+    extent = reactions.Extent(
+        tuple(map(int, members.split(","))), deaths // blocks, takeovers // blocks, blocks, heartbeat_ms
+    )
+    if short:
+        extent = reactions.Extent((3, 10), deaths=2, takeovers=2, blocks=1, heartbeat_ms=heartbeat_ms)
     results.mkdir(parents=True, exist_ok=True)
-    said = {**head(), "deaths": deaths, "takeovers": takeovers, "heartbeat_ms": reactions.HEARTBEAT_MS}
-    file, blocks = results / "reaction.json", 1 if short else 2
-    for told in reactions.measure([*map(int, sizes.split(","))], deaths, takeovers, blocks, said, file):
-        typer.echo(told)
+    file = results / "reaction.json"
+    run = json.loads(file.read_text()) if merge and file.exists() else head()
+    for said in reactions.measure(extent, run, file):
+        typer.echo(said)
 
 
 @app.command(name="all")

@@ -8,7 +8,7 @@ they speak the real protocols and run nothing, and share one process, whose use 
 import json
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,39 +65,51 @@ class Usage:
         return spent[0], spent[1]
 
 
-def measure(
-    sizes: Sequence[int], deaths: int, takeovers: int, blocks: int, head: Mapping[str, Any], file: Path
-) -> Iterator[str]:
-    """Measure groups of all ``sizes``, in ``blocks`` turns of each, and write ``file`` after each turn.
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Each number of members has ``blocks`` turns, of so many deaths and take-overs each."""
 
-    Yields a sentence on each turn. ``head`` is the beginning of the file.
+    members: tuple[int, ...]
+    deaths: int
+    takeovers: int
+    blocks: int
+    heartbeat_ms: int = HEARTBEAT_MS
+
+
+def measure(extent: Extent, run: Mapping[str, Any], file: Path) -> Iterator[str]:
+    """Measure, and write ``file`` after each turn. Yields a sentence on each turn.
+
+    ``run`` is what is known before: the beginning of the file, and the ``turns`` of an earlier run.
     """
-    turns: list[dict[str, Any]] = []
-    for block in range(blocks):
-        for members in sizes:
+    turns: list[dict[str, Any]] = [*run.get("turns", ())]
+    for block in range(extent.blocks):
+        for members in extent.members:
             began = time.monotonic()
-            found = react(members, deaths // blocks, takeovers // blocks)
+            found = react(members, extent)
             took_s = round(time.monotonic() - began, 1)
-            turns.append({"members": members, "block": block, "took_s": took_s, **found})
-            file.write_text(json.dumps({**head, "turns": turns}, indent=1))
+            of_turn = {"members": members, "heartbeat_ms": extent.heartbeat_ms, "took_s": took_s}
+            turns.append({**of_turn, **found})
+            file.write_text(json.dumps({**run, "turns": turns}, indent=1))
             middle = statistics.median(sum(each) for each in found["deaths_ms"])
             yield f"{members} members, turn {block + 1}: {took_s:.0f} s, median {middle:.0f} ms"
 
 
-def react(members: int, deaths: int, takeovers: int) -> dict[str, Any]:
-    """``deaths`` deaths and ``takeovers`` of the lead of a new group; ms of each stage of each one."""
-    return _of_processes(deaths, takeovers) if members == PROCESSES else _light(members, deaths, takeovers)
+def react(members: int, extent: Extent) -> dict[str, Any]:
+    """Deaths and take-overs of the lead of a new group; ms of each stage of each one."""
+    if members == PROCESSES:
+        return _of_processes(extent)
+    return _light(members, extent)
 
 
-def _of_processes(deaths: int, takeovers: int) -> dict[str, Any]:
-    with three_members(HEARTBEAT_MS) as installation:
+def _of_processes(extent: Extent) -> dict[str, Any]:
+    with three_members(extent.heartbeat_ms) as installation:
         settle(installation)
         usage = Usage(installation.operators[-1].child.pid)
         usage.begin()
-        found = [*deaths_of(installation, deaths)]
+        found = [*deaths_of(installation, extent.deaths)]
         cores = usage.cores()
         taken = []
-        for _ in range(takeovers):
+        for _ in range(extent.takeovers):
             settle(installation)
             installation.operators[-1].terminate()
             began = time.time()
@@ -112,21 +124,21 @@ def _take_over(operator: OperatorProcess, began: float) -> list[float]:
     return stages([began, serves, leads, eventually(lambda: log.first(_ROUND, leads), _LIMIT_S)])
 
 
-def _light(members: int, deaths: int, takeovers: int) -> dict[str, Any]:
+def _light(members: int, extent: Extent) -> dict[str, Any]:
     with _light_group(members) as (one, node):
         operator = one.operator()
         try:
             usage = Usage(operator.child.pid)
-            _fill(one, node, members)
+            _fill(one, node, members, extent.heartbeat_ms)
             usage.begin()
             found = []
             log = LogTail(operator.log)
-            for number in range(deaths):
+            for number in range(extent.deaths):
                 _settle(one, node, members)
                 found.append(_one_death(one, node, log, f"lake-{number * 7 % members}"))
             cores = usage.cores()
             taken = []
-            for _ in range(takeovers):
+            for _ in range(extent.takeovers):
                 _settle(one, node, members)
                 operator.terminate()
                 began = time.time()
@@ -148,11 +160,11 @@ def _light_group(members: int) -> Iterator[tuple[scale.Bench, LightNode]]:
             node.stop()
 
 
-def _fill(one: scale.Bench, node: LightNode, members: int) -> None:
+def _fill(one: scale.Bench, node: LightNode, members: int, heartbeat_ms: int) -> None:
     """Start ``members`` members, and twice as many tasks."""
     one.place.worker(
         replicas=members,
-        heartbeatIntervalMs=HEARTBEAT_MS,
+        heartbeatIntervalMs=heartbeat_ms,
         sessionTimeoutMs=10_000,
         scheduledRebalanceMaxDelayMs=0,
     )

@@ -13,15 +13,21 @@ from benchmarks.departures import STAGES
 
 Run = Mapping[str, Any]
 _PICTURE: Final = "article-reaction.svg"
-_COLUMNS: Final = "| members | stage | median ms | 95 % | 99 % | worst |\n|---:|---|---:|---:|---:|---:|"
+_COLUMNS: Final = (
+    "| members | heartbeats | stage | median ms | 95 % | 99 % | worst |\n|---:|---:|---|---:|---:|---:|---:|"
+)
 
 
-def of_size(run: Run, field: str) -> dict[int, list[list[float]]]:
-    """The stages (ms) of each death or take-over, by the number of members."""
-    found: dict[int, list[list[float]]] = {}
+Size = tuple[int, int]
+"""The number of members, and their heartbeats' interval (ms)."""
+
+
+def of_size(run: Run, field: str) -> dict[Size, list[list[float]]]:
+    """The stages (ms) of each death or take-over, by size."""
+    found: dict[Size, list[list[float]]] = {}
     for turn in run["turns"]:
-        found.setdefault(turn["members"], []).extend(turn[field])
-    return dict(sorted(found.items()))
+        found.setdefault((turn["members"], turn["heartbeat_ms"]), []).extend(turn[field])
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])))
 
 
 def text(run: Run) -> str:
@@ -29,10 +35,9 @@ def text(run: Run) -> str:
     deaths, taken = of_size(run, "deaths_ms"), of_size(run, "takeovers_ms")
     head = (
         f"By `{run['command']}` ({run['begun']}; {machine['processor']}, {machine['cores']} cores, load "
-        f"{machine['load_before']} before; Kafka {versions['kafka']}), with heartbeats of "
-        f"{_heartbeats(run)} and no hold, against a real API server and the real operator. "
-        f"{PROCESSES} members are processes under a kubelet of the tests; more are light ones, which speak "
-        "the real protocols and run nothing, and whose end is reported at once."
+        f"{machine['load_before']} before; Kafka {versions['kafka']}), without a hold, against a real API "
+        f"server and the real operator. {PROCESSES} members are processes under a kubelet of the tests; more "
+        "are light ones, which speak the real protocols and run nothing, and whose end is reported at once."
     )
     grows = _growth(deaths)
     return f"""
@@ -46,7 +51,7 @@ def text(run: Run) -> str:
 ![Part of deaths that were made good, by time](pictures/{_PICTURE})
 
 {grows} Use of the processor, in cores: {_cores(run)}.
-
+{run.get("note", "")}
 ## Reaction: a new operator takes the lead
 
 The operator ends in order, and a new process of it starts; the tasks run on meanwhile. The first stage is the
@@ -58,15 +63,15 @@ round.
 """
 
 
-def _rows(found: Mapping[int, Sequence[Sequence[float]]], names: Sequence[str]) -> str:
+def _rows(found: Mapping[Size, Sequence[Sequence[float]]], names: Sequence[str]) -> str:
     rows = []
-    for members, each in found.items():
+    for (members, heartbeat_ms), each in found.items():
         if not each:
             continue
         columns = [*zip(*each, strict=True), [sum(stages) for stages in each]]
         for name, values in zip((*names, f"all, of {len(each)}"), columns, strict=True):
             cells = " | ".join(f"{value:.0f}" for value in _spread(values))
-            rows.append(f"| {members} | {name} | {cells} |")
+            rows.append(f"| {members} | {heartbeat_ms} ms | {name} | {cells} |")
     return "\n".join(rows)
 
 
@@ -77,22 +82,17 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float, float]:
     return cuts[49], cuts[94], cuts[98], max(values)
 
 
-def _growth(deaths: Mapping[int, Sequence[Sequence[float]]]) -> str:
+def _growth(deaths: Mapping[Size, Sequence[Sequence[float]]]) -> str:
     """A sentence on the growth of the whole's median from the smallest light group to the largest."""
-    medians = {n: statistics.median(sum(each) for each in found) for n, found in deaths.items() if found}
-    light = [members for members in medians if members != PROCESSES]
-    if len(light) < 2:
+    medians = {
+        size: statistics.median(sum(each) for each in found) for size, found in deaths.items() if found
+    }
+    light = [size for size in medians if size[0] != PROCESSES]
+    if not light or light[0][0] == light[-1][0]:
         return ""
     few, many = light[0], light[-1]
-    return f"From {few} to {many} members the median grows by {medians[many] - medians[few]:.0f} ms."
-
-
-def _heartbeats(run: Run) -> str:
-    """The members' heartbeats, by their number where they differ."""
-    found = {turn["members"]: turn.get("heartbeat_ms", run["heartbeat_ms"]) for turn in run["turns"]}
-    if len(set(found.values())) == 1:
-        return f"{next(iter(found.values()))} ms"
-    return ", ".join(f"{ms} ms ({members} members)" for members, ms in sorted(found.items()))
+    more_ms = medians[many] - medians[few]
+    return f"From {few[0]} to {many[0]} members the median grows by {more_ms:.0f} ms."
 
 
 def _cores(run: Run) -> str:
@@ -112,10 +112,12 @@ def draw(run: Run, folder: Path) -> None:
     """The distribution of the whole time, by the number of members."""
     figure = Figure(figsize=(9, 3.5))
     axes = figure.subplots()
-    for color, (members, found) in zip(COLORS, of_size(run, "deaths_ms").items(), strict=False):
+    for color, ((members, heartbeat_ms), found) in zip(
+        COLORS, of_size(run, "deaths_ms").items(), strict=False
+    ):
         times = sorted(sum(each) for each in found)
         parts = [(number + 1) / len(times) for number in range(len(times))]
-        axes.step(times, parts, where="post", color=color, label=f"{members} members")
+        axes.step(times, parts, where="post", color=color, label=f"{members} members, {heartbeat_ms} ms")
     axes.set_xlabel("ms from the end of a member until all of its tasks run again")
     axes.set_ylabel("part of deaths")
     axes.set_xlim(left=0)

@@ -23,7 +23,17 @@ from benchmarks.pipelines.surroundings import machine, versions
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.connect_worker import write_worker_classes
 
-_NOT_SHOWN: Final = ("--results", "--page", "--contenders", "--repetitions")
+_NOT_SHOWN: Final = (
+    "--results",
+    "--page",
+    "--contenders",
+    "--repetitions",
+    "--members",
+    "--deaths",
+    "--takeovers",
+    "--blocks",
+    "--heartbeat-ms",
+)
 """Options with a value that the command of a page lacks: paths of this machine, and what turns tell."""
 
 

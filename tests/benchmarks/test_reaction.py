@@ -37,6 +37,7 @@ def test_the_page_has_the_distribution_of_each_size_and_how_it_grows(tmp_path: P
     def turn(members: int, ms: float) -> dict[str, object]:
         return {
             "members": members,
+            "heartbeat_ms": 1_000,
             "deaths_ms": [[ms, 10.0, 20.0, 30.0], [ms + 10, 10.0, 20.0, 30.0]],
             "takeovers_ms": [[1.0, 2.0, 3.0]],
             "cores": {"operator": 0.2, "harness": 0.5},
@@ -47,16 +48,16 @@ def test_the_page_has_the_distribution_of_each_size_and_how_it_grows(tmp_path: P
         "command": "c",
         "machine": {"processor": "p", "cores": 2, "load_before": 0.1},
         "versions": {"kafka": "4"},
-        "heartbeat_ms": 1_000,
+        "note": "A note.",
         "turns": [turn(3, 40), turn(50, 100), turn(200, 400), turn(3, 40)],
     }
     page.write({"reaction": run}, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "| 3 | all, of 4 | 105 | 110 | 110 | 110 |" in text
-    assert "| 200 | exit -> event | 405 | 410 | 410 | 410 |" in text
-    assert "| 50 | serves -> leads | 2 | 2 | 2 | 2 |" in text
+    assert "| 3 | 1000 ms | all, of 4 | 105 | 110 | 110 | 110 |" in text
+    assert "| 200 | 1000 ms | exit -> event | 405 | 410 | 410 | 410 |" in text
+    assert "| 50 | 1000 ms | serves -> leads | 2 | 2 | 2 | 2 |" in text
     assert "From 50 to 200 members the median grows by 300 ms." in text
-    assert "with heartbeats of 1000 ms and no hold" in text
+    assert "A note." in text
     assert (tmp_path / "pictures" / "article-reaction.svg").exists()
 
 
