@@ -54,7 +54,7 @@ ResultsOption = Annotated[Path, typer.Option(help="Directory of the figures.", f
 
 
 def sizes_of(
-    short: bool, contenders: str | None, known: Collection[str] = tuple(CONTENDERS), **given: float | None
+    short: bool, contenders: str | None, known: Collection[str] = tuple(CONTENDERS), /, **given: float | None
 ) -> Sizes:
     """The sizes of a run. Raises typer.BadParameter for an unknown contender."""
     base = SHORT if short else Sizes()
