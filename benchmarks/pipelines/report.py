@@ -39,7 +39,7 @@ class Bound:
 BOUNDS: Final[Mapping[str, Sequence[Bound]]] = {
     "kafka": [Bound("rows_per_cpu_s", "MirrorSource", 0.8, 1.2)],
     "files": [Bound("rows_per_cpu_s", "Spark", 0.9, 1.2)],
-    "converters": [Bound("rows_per_cpu_s", "bytes", 0.5, 0.7)],
+    "converters": [Bound("rows_per_s", "bytes", 0.5, 0.7), Bound("rows_per_cpu_s", "bytes", 0.5, 0.7)],
     "postgres": [Bound("rows_per_s", "COPY of a file", 0.5, 0.8)],
     "delay": [
         Bound("cores", "Spark", 0.5, 0.4, at_most=True),
@@ -58,6 +58,11 @@ _TITLES: Final = {
 }
 _NOTES: Final = {
     "files": """Files appear when they are rotated, 10 s after their first row by default: see `wall s`.
+
+""",
+    "converters": """Spark's tasks read each value by its schema, and write it to a topic as JSON. From topic
+to topic a row costs little otherwise, so reading and making JSON bounds the rows per CPU second: compare
+*avro*, which is made into JSON, with *bytes*, and *json-schema*, which is read from it, too, with *avro*.
 
 """,
     "postgres": """*COPY of a file* is `psql` on the same machine, with the rows in text format already. The

@@ -159,7 +159,7 @@ def test_a_median_that_is_endless_misses_its_bound() -> None:
 
 
 def test_each_converter_is_compared_with_bytes_of_the_same_contender() -> None:
-    [bound] = BOUNDS["converters"]
+    _, bound = BOUNDS["converters"]
     found = {
         "Spark, bytes": [turn("Spark, bytes", rows_per_cpu_s=10.0)],
         "cooperator, bytes": [turn("cooperator, bytes", rows_per_cpu_s=4.0)],
