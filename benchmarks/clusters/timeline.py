@@ -202,7 +202,7 @@ def slope(points: Sequence[Point]) -> Slope | None:
     freedom = len(points) - rank
     if freedom < 2 or rank == np.linalg.matrix_rank(others):
         return None
-    # What covariates leave of x, and of y (Frisch, Waugh and Lovell).
+    # The residuals of x and of y on the covariates have the same slope (Frisch, Waugh and Lovell).
     x = matrix[:, 0] - others @ np.linalg.lstsq(others, matrix[:, 0])[0]
     y_left = y - others @ np.linalg.lstsq(others, y)[0]
     spread = float(x @ x)
