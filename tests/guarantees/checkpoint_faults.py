@@ -1,7 +1,7 @@
 """The storage with the checkpoints is lost, or restored from an older copy, while no member runs.
 
-The classes whose positions are with the sink do not notice. The others are refused or begin anew; then the
-newest checkpoints come back, as the message of the refusal asks, and all tasks go on.
+The classes whose positions are with the sink go on. The others are refused; then the newest checkpoints come
+back, as the message of the refusal asks, and all tasks go on.
 """
 
 import shutil
@@ -11,30 +11,21 @@ from enum import StrEnum
 from pathlib import Path
 
 from tests.guarantees.pipeline import Pipeline
-from tests.guarantees.pipelines import FilesToKafka, PostgresToKafka, SparkToFiles, SparkWithState
+from tests.guarantees.pipelines import SparkToFiles, SparkWithState
 from tests.guarantees.pipelines_group import BACKLOG, PATIENCE_S, WORKERS, PipelinesGroup
 from tests.harness.support import eventually
 
 
 class Outcome(StrEnum):
     """The text of a cell. ``REFUSED``: the task fails before it writes anything, and the sink is exact
-    once the newest checkpoints are back. ``BEGINS_ANEW``: each record is there, and those of before twice."""
+    once the newest checkpoints are back."""
 
     EXACTLY_ONCE = "exactly once"
     AT_LEAST_ONCE = "at least once"
     REFUSED = "refused"
-    BEGINS_ANEW = "begins anew: at least once"
 
 
-OLDER: Mapping[type[Pipeline], Outcome] = {
-    FilesToKafka: Outcome.REFUSED,
-    PostgresToKafka: Outcome.REFUSED,
-    SparkToFiles: Outcome.REFUSED,
-    SparkWithState: Outcome.REFUSED,
-}
-LOST: Mapping[type[Pipeline], Outcome] = {
-    FilesToKafka: Outcome.BEGINS_ANEW,
-    PostgresToKafka: Outcome.BEGINS_ANEW,
+REFUSALS: Mapping[type[Pipeline], Outcome] = {
     SparkToFiles: Outcome.REFUSED,
     SparkWithState: Outcome.REFUSED,
 }
@@ -49,24 +40,14 @@ def older_checkpoints(pipelines_group: PipelinesGroup) -> None:
     pipelines_group.complete()
     with _checkpoints_are(pipelines_group, older):
         pipelines_group.feed()
-        _others_go_on_and(pipelines_group, OLDER, _BEHIND)
+        _others_go_on_and(pipelines_group, REFUSALS, _BEHIND)
 
 
 def lost_checkpoints(pipelines_group: PipelinesGroup) -> None:
     pipelines_group.complete()
-    anew = [each for each in pipelines_group.pipelines if LOST.get(type(each)) is Outcome.BEGINS_ANEW]
-    fed = {each.slug(): each.fed for each in anew}
     with _checkpoints_are(pipelines_group, None):
         pipelines_group.feed()
-        _others_go_on_and(pipelines_group, LOST, _ANOTHER)
-        for each in anew:
-            twice = dict.fromkeys(each.values(0, fed[each.slug()]), 1)
-            eventually(lambda e=each, twice=twice: e.wrong() == twice, PATIENCE_S, f"{each.slug()} is anew")
-    for each in anew:
-        # The earlier checkpoint has not seen what was fed meanwhile.
-        twice = dict.fromkeys(each.values(0, each.fed), 1)
-        eventually(lambda e=each, twice=twice: e.wrong() == twice, PATIENCE_S, f"{each.slug()} goes on")
-        each.accept_doubled()
+        _others_go_on_and(pipelines_group, REFUSALS, _ANOTHER)
 
 
 def _copied(pipelines_group: PipelinesGroup) -> Path:

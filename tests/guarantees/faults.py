@@ -13,13 +13,7 @@ from dataclasses import dataclass, field
 import psutil
 
 from cooperator.connectors.base import Delivery
-from tests.guarantees.checkpoint_faults import (
-    LOST,
-    OLDER,
-    Outcome,
-    lost_checkpoints,
-    older_checkpoints,
-)
+from tests.guarantees.checkpoint_faults import REFUSALS, Outcome, lost_checkpoints, older_checkpoints
 from tests.guarantees.pipeline import Pipeline, Place
 from tests.guarantees.pipelines_group import FEW, PATIENCE_S, SPARE, VICTIM, PipelinesGroup
 from tests.harness.support import eventually
@@ -218,7 +212,7 @@ FAULTS = (
     Fault("disk", "full disk", full_disk, in_ci=True),
     Fault("move", "clean move (drain)", clean_move, in_ci=True),
     Fault("tasks-max", "`tasksMax` 2, 1, 2", fewer_tasks_then_more),
-    Fault("older", "checkpoint storage restored from an older copy", older_checkpoints, otherwise=OLDER),
-    Fault("lost", "checkpoint storage lost", lost_checkpoints, otherwise=LOST),
+    Fault("older", "checkpoint storage restored from an older copy", older_checkpoints, otherwise=REFUSALS),
+    Fault("lost", "checkpoint storage lost", lost_checkpoints, otherwise=REFUSALS),
     Fault("executor", "kill -9 of an executor (`spark://`)", kill_executor, on_executors=True),
 )

@@ -82,8 +82,6 @@ class Pipeline(ABC):
     """Whether it needs the disk with the checkpoints and the files."""
     place: Place
     fed: int = field(default=0)
-    doubled: Counter[str] = field(default_factory=Counter)
-    """The surplus of faults that promise no more; see ``accept_doubled``."""
 
     @classmethod
     def title(cls) -> str:
@@ -132,12 +130,7 @@ class Pipeline(ABC):
         """Missing (negative) and surplus records with their counts; empty if the sink is exact."""
         difference = self.found()
         difference.subtract(self.values(0, self.fed))
-        difference.subtract(self.doubled)
         return {value: count for value, count in difference.items() if count}
-
-    def accept_doubled(self) -> None:
-        """Later faults are judged by what they add to this."""
-        self.doubled.update({value: count for value, count in self.wrong().items() if count > 0})
 
     def complete(self) -> bool:
         return not any(count < 0 for count in self.wrong().values())

@@ -1,7 +1,8 @@
-"""A restored older checkpoint neither loses nor duplicates rows: the sink refuses it, and recovery is
-possible.
+"""A checkpoint that is lost, or restored from an older copy, neither loses nor duplicates rows: it is rebuilt
+from a sink that has the position, or refused, and recovery is possible.
 """
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -10,102 +11,163 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.connectors.offset_operations import alter, reset
-from cooperator.connectors.offsets import Entry
+from cooperator.connectors.offset_operations import listed, reset
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually
+from tests.harness.support import eventually, slow
+from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench, query_to_files
 from tests.runtime.test_offsets import run, subject
 
 pytestmark = pytest.mark.real
 
 
+NUMBER = re.compile(r"\d+")
+
+
 @dataclass
-class Sink:
+class Pipe:
+    """A connector with one unit: its options, the numbers that its sink has, and what makes the first so many
+    numbers available."""
+
     config: dict[str, str]
-    rows: Callable[[], Counter[str]]
     unit: str
-    feed: Callable[[list[str]], None]
-    end: Callable[[int], list[Entry]]
-    """Offsets after that many rows; none: it reads everything again, into another directory."""
-    make_room: Callable[[], None] = lambda: None
-    """The steps of a user before a reset of offsets."""
+    found: Callable[[], Counter[int]]
+    feed: Callable[[int], None]
 
 
-@pytest.fixture(params=["kafka", "files"])
-def sink(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, unique: str) -> Sink:
-    out = tmp_path / "out"
+def of_files(spark: SparkBench, tmp_path: Path, unique: str) -> Pipe:
+    source = tmp_path / "in"
+    source.mkdir()
+    spark.create_topic(unique, 1)
 
-    def in_files() -> Counter[str]:
-        table = read_units(out)
-        return Counter(table["value"].to_pylist() if table.num_rows else [])
+    def feed(count: int) -> None:
+        for number in range(len(list(source.iterdir())), count):
+            (tmp_path / "part").write_text(f"{number}")
+            (tmp_path / "part").rename(source / f"r{number}")
 
-    def write(values: list[str]) -> None:
-        (tmp_path / "in").mkdir(exist_ok=True)
-        for value in values:
-            (tmp_path / "part").write_text(value)
-            (tmp_path / "part").rename(tmp_path / "in" / value)
+    config = {
+        "connector.class": "files-to-kafka",
+        "path": str(source),
+        "topic": unique,
+        "units": "1",
+        "record.value": "line",
+        "max.files.per.trigger": "5",
+        "trigger.interval.ms": "100",
+    }
+    return Pipe(config, "bucket-0-of-1", lambda: in_topic(spark, unique), feed)
 
-    def read(count: int) -> list[Entry]:
-        return [Entry({"path": f"r{number}"}, {"modified_ms": 0}) for number in range(count)]
 
-    match request.param:
-        case "kafka":
-            spark.create_topic(unique, 1)
-            return Sink(
-                {
-                    "connector.class": "files-to-kafka",
-                    "path": str(tmp_path / "in"),
-                    "topic": unique,
-                    "units": "1",
-                    "record.value": "line",
-                    "max.files.per.trigger": "5",
-                    "trigger.interval.ms": "100",
-                },
-                lambda: Counter(value.decode() for _, value in spark.records(unique)),
-                "bucket-0-of-1",
-                write,
-                read,
-            )
-        case _:
-            config = query_to_files(out, unique, spark.settings.bootstrap_servers)
-            config["transform.sql"] = "SELECT CAST(value AS STRING) AS value FROM input"
-            config |= {"trigger.interval.ms": "100", "source.options.maxOffsetsPerTrigger": "5"}
-            del config["task.units"]
-            return Sink(
-                config,
-                in_files,
-                "unit-0",
-                lambda values: spark.produce(unique, values),
-                lambda count: [],
-                lambda: shutil.move(out, tmp_path / "old"),
-            )
+def of_table(spark: SparkBench, postgres: Postgres, unique: str) -> Pipe:
+    table = unique.replace("-", "_")
+    postgres.query(f"CREATE TABLE {table} (id serial PRIMARY KEY)")
+    spark.create_topic(unique, 1)
+
+    def feed(count: int) -> None:
+        for _ in range(int(postgres.query(f"SELECT count(*) FROM {table}")[0][0]), count):
+            postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
+
+    config = {
+        "connector.class": "postgres-to-kafka",
+        "tables": table,
+        "topic": unique,
+        "mode": "incrementing",
+        "batch.max.rows": "5",
+        "trigger.interval.ms": "100",
+        **postgres.config,
+    }
+    return Pipe(config, table, lambda: in_topic(spark, unique, first=1), feed)
+
+
+def in_topic(spark: SparkBench, topic: str, first: int = 0) -> Counter[int]:
+    """Numbers from 0 in the values of a topic."""
+    values = (NUMBER.search(value.decode()) for _, value in spark.records(topic))
+    return Counter(int(found[0]) - first for found in values if found)
+
+
+# tests/runtime/test_unit_positions.py has both in every run.
+TABLE = pytest.param("table", marks=slow("env -u CI pytest tests/runtime/test_restored_checkpoints.py"))
+
+
+@pytest.fixture(params=["files", TABLE])
+def pipe(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, unique: str) -> Pipe:
+    if request.param == "files":
+        return of_files(spark, tmp_path, unique)
+    return of_table(spark, request.getfixturevalue("postgres"), unique)
+
+
+def test_checkpoints_of_sinks_with_positions_are_rebuilt(
+    spark: SparkBench, tmp_path: Path, unique: str, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Restored from an older copy; lost; on two machines of which each has its own, there and back."""
+    task, checkpoint = TaskId(unique, 0), spark.settings.checkpoints / unique
+    fed = 0
+
+    def run_to(count: int) -> None:
+        nonlocal fed
+        fed = count
+        pipe.feed(count)
+        monkeypatch.setattr(spark, "epoch", Epoch(1, count))
+        run(spark, task, pipe.config, pipe.unit, lambda: pipe.found().total() >= count)
+        assert pipe.found() == Counter(range(count))
+
+    run_to(7)
+    shutil.copytree(checkpoint, tmp_path / "older")
+    run_to(19)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(tmp_path / "older", checkpoint)
+    run_to(26)
+    shutil.rmtree(checkpoint)
+    run_to(33)
+    checkpoint.rename(tmp_path / "first machine")
+    run_to(45)
+    checkpoint.rename(tmp_path / "second machine")
+    (tmp_path / "first machine").rename(checkpoint)
+    run_to(52)
+
+    about = subject(spark, unique, pipe.config)
+    shutil.rmtree(checkpoint)
+    assert len(listed(about)) == (52 if pipe.unit.startswith("bucket") else 1), "the sink tells them"
+    reset(about, dry_run=False)
+    monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
+    run(spark, task, pipe.config, pipe.unit, lambda: pipe.found().total() >= 104)
+    assert pipe.found() == Counter(dict.fromkeys(range(52), 2)), "a reset begins anew"
 
 
 def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
-    spark: SparkBench, tmp_path: Path, unique: str, sink: Sink, monkeypatch: pytest.MonkeyPatch
+    spark: SparkBench, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Spark's file sink has no position; the connector begins anew in another directory."""
+    out = tmp_path / "out"
+    config = query_to_files(out, unique, spark.settings.bootstrap_servers)
+    config["transform.sql"] = "SELECT CAST(value AS STRING) AS value FROM input"
+    config |= {"trigger.interval.ms": "100", "source.options.maxOffsetsPerTrigger": "5"}
+    del config["task.units"]
+
+    def rows() -> Counter[str]:
+        table = read_units(out)
+        return Counter(table["value"].to_pylist() if table.num_rows else [])
+
     monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
-    task, unit = TaskId(unique, 0), sink.unit
+    task, unit = TaskId(unique, 0), "unit-0"
     checkpoint, copy = spark.settings.checkpoints / unique, tmp_path / "copy"
     wanted: Counter[str] = Counter()
 
     def more(count: int) -> None:
         values = [f"r{number}" for number in range(wanted.total(), wanted.total() + count)]
         wanted.update(values)
-        sink.feed(values)
+        spark.produce(unique, values)
 
     def refused() -> str:
-        attempt = spark.start(task, {**sink.config, "task.units": unit})
+        attempt = spark.start(task, {**config, "task.units": unit})
         eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, "the task fails")
         return spark.heard.traces[task, attempt]
 
     more(5)
-    run(spark, task, sink.config, unit, lambda: sink.rows() == wanted)
+    run(spark, task, config, unit, lambda: rows() == wanted)
     shutil.copytree(checkpoint, copy)
     more(10)
-    run(spark, task, sink.config, unit, lambda: sink.rows() == wanted)
+    run(spark, task, config, unit, lambda: rows() == wanted)
     there = wanted.copy()
     shutil.rmtree(checkpoint)
     shutil.copytree(copy, checkpoint)
@@ -115,13 +177,10 @@ def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(
         said = refused()
         assert "the checkpoint was restored from an older copy" in said
         assert "Restore the newest copy of the checkpoint; or stop the Connector, reset its offsets" in said
-        assert sink.rows() == there, "nothing is written"
+        assert rows() == there, "nothing is written"
 
-    sink.make_room()
+    shutil.move(out, tmp_path / "old")
     monkeypatch.setattr(spark, "epoch", Epoch(1, 2))
-    about = subject(spark, unique, sink.config)
-    reset(about, dry_run=False)
-    if offsets := sink.end(there.total()):
-        alter(about, offsets, dry_run=False)
-    run(spark, task, sink.config, unit, lambda: sink.rows().total() >= wanted.total())
-    assert sink.rows() == wanted
+    reset(subject(spark, unique, config), dry_run=False)
+    run(spark, task, config, unit, lambda: rows().total() >= wanted.total())
+    assert rows() == wanted

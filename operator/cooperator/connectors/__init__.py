@@ -123,12 +123,14 @@ def delivery(class_name: str, config: Mapping[str, str]) -> Delivered | None:
         return None
 
 
-def keeps_checkpoints(class_name: str) -> bool:
-    """Whether the class depends on checkpoints that all members share; False for a class that is not
-    installed here."""
+def needs_checkpoints(class_name: str, config: Mapping[str, str]) -> bool:
+    """Whether the connector depends on checkpoints that all members share; False if it cannot be determined:
+    the class is not installed here, or the configuration is invalid."""
     try:
-        return find(class_name).keeps_checkpoints
-    except OptionError:
+        connector = find(class_name)
+        written = with_defaults(connector.options, {**config, "connector.class": class_name})
+        return connector.needs_checkpoints(parse(connector.options, written, running=True))
+    except Exception:
         return False
 
 

@@ -149,6 +149,10 @@ class Connector(ABC, Generic[O]):
         nothing of the unit runs after that.
         """
 
+    def needs_checkpoints(self, options: O) -> bool:
+        """Whether a connector with these options depends on checkpoints that all members share."""
+        return self.keeps_checkpoints
+
     def delivery(self, options: O) -> Delivered:
         """Returns the delivery guarantee of the sink under these options."""
         note = "After a crash the newest batch may be written again."

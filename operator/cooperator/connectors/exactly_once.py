@@ -73,8 +73,8 @@ WAY_OUT = (
 
 
 class CheckpointBehind(ValueError):
-    """The sink contains a batch that the checkpoint never planned: the checkpoint was restored from an older
-    copy.
+    """The sink contains a batch that the checkpoint never planned: the checkpoint was lost, or restored from
+    an older copy.
     """
 
 
@@ -84,6 +84,9 @@ class Marker:
 
     ``claim`` is the owner's claim on the unit's fence; the greater of two claims is the newer one (empty:
     none). ``content`` identifies what the batch covers (``content_of``; empty: written before there was one).
+    ``position`` is where the source is read from next, in the form of its class (empty: from its beginning;
+    None: only the checkpoint tells, as in all earlier releases). ``fixed`` identifies the values of options
+    that must not change as long as there is a position (``fixed_options``; empty: not known).
     """
 
     owner: str
@@ -91,6 +94,8 @@ class Marker:
     batch: int = -1
     claim: str = ""
     content: str = ""
+    position: str | None = None
+    fixed: str = ""
 
     def has(self, query: str, batch: int) -> bool:
         """Whether a batch of that number is committed.
@@ -109,20 +114,21 @@ class Marker:
         if not self.has(query, batch):
             return False
         if batch < self.batch or (self.content and self.content != content):
-            self._refuse(f"plans other records as batch {batch}")
+            raise self.behind(f"plans other records as batch {batch}")
         return True
 
     def refuse_behind(self, query: str, newest: int) -> None:
         """Raises ``CheckpointBehind`` if the checkpoint, whose newest batch is given, lacks this one."""
         if self.query == query and newest < self.batch:
-            self._refuse(f"ends with batch {newest}" if newest >= 0 else "has no batch")
+            raise self.behind(f"ends with batch {newest}" if newest >= 0 else "has no batch")
 
-    def _refuse(self, what: str) -> None:
+    def behind(self, what: str) -> CheckpointBehind:
+        """Returns the refusal of a checkpoint that lacks what this marker says; ``what``: "has no batch"."""
         end = self.content.partition(" ")[2]
-        raise CheckpointBehind(
+        return CheckpointBehind(
             f"the sink has batch {self.batch} of this checkpoint{f', up to {end}' if end else ''}, but the "
-            f"checkpoint {what}: the checkpoint was restored from an older copy, and continuing would "
-            f"lose or duplicate records. {WAY_OUT}"
+            f"checkpoint {what}: the checkpoint was lost, or restored from an older copy, and continuing "
+            f"would lose or duplicate records. {WAY_OUT}"
         )
 
     def encode(self) -> bytes:
@@ -131,8 +137,16 @@ class Marker:
     @classmethod
     def decode(cls, value: bytes) -> "Marker":
         content = json.loads(value)
-        owner, query, batch = str(content["owner"]), str(content["query"]), int(content["batch"])
-        return cls(owner, query, batch, str(content.get("claim", "")), str(content.get("content", "")))
+        position = content.get("position")
+        return cls(
+            owner=str(content["owner"]),
+            query=str(content["query"]),
+            batch=int(content["batch"]),
+            claim=str(content.get("claim", "")),
+            content=str(content.get("content", "")),
+            position=None if position is None else str(position),
+            fixed=str(content.get("fixed", "")),
+        )
 
 
 class Log(Protocol):
@@ -174,16 +188,22 @@ class UnitWriter:
     """Writes the batches of one unit.
 
     ``cancelled`` ends every wait with ``Cancelled``. ``fence`` is the attempt's claim on the unit: nothing is
-    written, and ``Fenced`` is raised, once it is not the latest claim.
+    written, and ``Fenced`` is raised, once it is not the latest claim. ``fixed`` is for its markers.
     """
 
     def __init__(
-        self, provider: LogProvider, owner: str, cancelled: threading.Event, fence: UnitClaim | None = None
+        self,
+        provider: LogProvider,
+        owner: str,
+        cancelled: threading.Event,
+        fence: UnitClaim | None = None,
+        fixed: str = "",
     ) -> None:
         self._provider = provider
         self._owner = owner
         self._cancelled = cancelled
         self._fence = fence
+        self._fixed = fixed
         self._claim = "" if fence is None else fence.claim
         self._log: Log | None = None
         self._marker = Marker(owner)
@@ -212,18 +232,51 @@ class UnitWriter:
                 return claimed
         raise AssertionError("attempts end by an exception")
 
-    def write(self, query: str, batch: int, rows: Callable[[], Iterable[Row]], content: str = "") -> int:
+    @property
+    def position(self) -> str | None:
+        """The position that the sink has, as of this writer's claim and its own commits."""
+        return self._marker.position
+
+    def write(
+        self,
+        query: str,
+        batch: int,
+        rows: Callable[[], Iterable[Row]],
+        content: str = "",
+        position: str | None = None,
+    ) -> int:
         """Commits a batch unless it is committed already; returns the number of rows written now.
 
         ``rows`` must return the same rows in each call, and is called once for each attempt. ``content``
-        identifies what the batch covers. Raises ``CheckpointBehind``.
+        identifies what the batch covers, ``position`` is where the next one begins. Raises
+        ``CheckpointBehind``.
         """
-        slowdown = 0
-        target = Marker(self._owner, query, batch, self._claim, content)
+        target = Marker(self._owner, query, batch, self._claim, content, position, self._fixed)
+        return self._commit(target, rows, lambda found: found.covers(query, batch, content))
+
+    def state(
+        self,
+        query: str,
+        batch: int,
+        content: str,
+        position: str,
+        rows: Callable[[], Iterable[Row]] = tuple,
+    ) -> None:
+        """Commits a position that no batch has reached, with the records that belong to it, once.
+
+        ``rows`` as in ``write``. ``batch`` is the newest one that is finished there.
+        """
+        target = Marker(self._owner, query, batch, self._claim, content, position, self._fixed)
+        self._commit(target, rows, lambda found: found == target)
+
+    def _commit(
+        self, target: Marker, rows: Callable[[], Iterable[Row]], is_there: Callable[[Marker], bool]
+    ) -> int:
+        slowdown, query, batch = 0, target.query, target.batch
         for attempt in self._attempts():
             try:
                 unit_log = self._log or self._reopen(slowdown)
-                if self._marker.covers(query, batch, content):
+                if is_there(self._marker):
                     log.info("batch %d of %s is already committed", batch, query)
                     return 0
                 self._check_fence()

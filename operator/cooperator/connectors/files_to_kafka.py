@@ -14,13 +14,15 @@ from pydantic import model_validator
 
 from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.exactly_once import Row
-from cooperator.connectors.file_offsets import FileOffsets
-from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, deliver, is_delivered
-from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import SourceOffsets
-from cooperator.connectors.options import FullPath, Options, TopicName, option, refuse
+from cooperator.connectors.file_offsets import BucketOptions, FileOffsets
+from cooperator.connectors.file_positions import FilesRead, names_in_kafka
+from cooperator.connectors.kafka_log import Patience
+from cooperator.connectors.kafka_sink import DELIVERED, deliver
+from cooperator.connectors.offsets.sources import ConnectorOffsets
+from cooperator.connectors.options import Options, TopicName, option, refuse
 from cooperator.connectors.records import as_records
 from cooperator.connectors.spark import SparkConnector, local_rows
+from cooperator.connectors.sql_rules import treats_rows_alone
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
 
@@ -31,12 +33,8 @@ if TYPE_CHECKING:
 _MAX_BYTES = 4 << 20
 
 
-class FilesToKafkaOptions(KafkaSinkOptions):
-    path: FullPath = option(
-        "path", expected="a directory that every member sees", fixed=True, local_path=True
-    )
+class FilesToKafkaOptions(BucketOptions):
     topic: TopicName = option("topic", expected="the topic to write to", fixed=True)
-    units: int = option("units", 8, expected="a number of file buckets, 1 to 1000", fixed=True, ge=1, le=1000)
     format: Literal["text", "wholetext"] = option(
         "format", "text", expected="text (one record per line) or wholetext (one per file)", fixed=True
     )
@@ -84,8 +82,12 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
     def delivery(self, options: FilesToKafkaOptions) -> Delivered:
         return DELIVERED
 
-    def offsets(self) -> SourceOffsets[FilesToKafkaOptions]:
-        return FileOffsets(Sink(is_delivered))
+    def needs_checkpoints(self, options: FilesToKafkaOptions) -> bool:
+        # The position is in the sink, the state of a SELECT is not.
+        return bool(options.transform_sql) and not treats_rows_alone(options.transform_sql)
+
+    def offsets(self) -> ConnectorOffsets[FilesToKafkaOptions]:
+        return FileOffsets()
 
     def units(self, options: FilesToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         if options.path.startswith("/") and not Path(options.path).is_dir():
@@ -136,7 +138,9 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
     def writer(
         self, stream: "DataFrame", options: FilesToKafkaOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        return deliver(stream, options, context, options.topic, _rows)
+        patience = Patience(context.cancelled, context.say, options.bootstrap_servers)
+        names = names_in_kafka(options, context.group_id, context.task.connector, context.unit, patience)
+        return deliver(stream, options, context, options.topic, _rows, FilesRead(names))
 
 
 def _rows(batch: "DataFrame") -> Iterator[Row]:

@@ -113,9 +113,7 @@ class KafkaLogs:
         self._timeout_ms = transaction_timeout_ms
         self._patience = Patience(cancelled, say, str(client["bootstrap.servers"]))
         self._key = f"{connector}/{unit}".encode()
-        self._markers = TopicPartition(
-            f"{group_id}-batches", zlib.crc32(self._key) % MARKER_PARTITIONS, OFFSET_BEGINNING
-        )
+        self._markers = partition_of(f"{group_id}-batches", self._key)
 
     def open(self, slowdown: int) -> "KafkaLog":
         timeout_ms = min(self._timeout_ms << slowdown, _MAX_TRANSACTION_MS)
@@ -129,74 +127,128 @@ class KafkaLogs:
             },
             logger=log,
         )
-        self._ensure_markers()
+        ensure_unit_topic(self._client, self._markers.topic, MARKER_CONFIG, self._patience)
         self._patience.until_done(producer.init_transactions)
         return KafkaLog(producer, self._topic, self._markers, self._key, self._patience)
 
-    def _ensure_markers(self) -> None:
-        """Creates the topic of markers unless it exists. Raises TopicMisconfigured if it cannot serve."""
-        name, wanted = self._markers.topic, MARKER_PARTITIONS
-        self._patience.until_done(lambda s: ensure_topic(self._client, name, wanted, -1, MARKER_CONFIG, s))
-
-        def count(timeout_s: float) -> int:
-            found = partition_counts(self._client, [name], timeout_s)[name]
-            if found == 0:  # It was created just now.
-                raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-            return found
-
-        found = self._patience.until_done(count)
-        if found < wanted:
-            # A marker would wait for its partition without end.
-            raise TopicMisconfigured(
-                f"topic {name} has {found} partitions, and the markers of batches need {wanted}: add some "
-                f"(kafka-topics --alter --topic {name} --partitions {wanted}), then restart the connector"
-            )
-
     def marker(self) -> Marker | None:
-        admin = AdminClient(self._client, logger=log)
-        latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        partition, group = self._markers, self._transactional_id
+        found = latest_values(
+            self._client, group, partition, lambda key: key == self._key, self._patience
+        ).get(self._key)
+        return Marker.decode(found) if found else None
 
-        def end_of_markers(timeout_s: float) -> int:
-            futures = admin.list_offsets(
-                {self._markers: latest},
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                request_timeout=timeout_s,
-            )
-            return int(futures[self._markers].result().offset)
 
-        end = self._patience.until_done(end_of_markers)
-        if end == 0:
-            return None
-        consumer = Consumer(
-            {
-                **self._client,
-                "group.id": self._transactional_id,
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 20,
-                "isolation.level": "read_committed",
-            },
-            logger=log,
+def partition_of(topic: str, key: bytes) -> TopicPartition:
+    """Returns the partition of a topic of units that has the records of this unit, from its beginning."""
+    return TopicPartition(topic, zlib.crc32(key) % MARKER_PARTITIONS, OFFSET_BEGINNING)
+
+
+def ensure_unit_topic(
+    client: Mapping[str, Any], topic: str, config: Mapping[str, str], patience: "Patience"
+) -> None:
+    """Creates a topic of units unless it exists. Raises TopicMisconfigured if it cannot serve."""
+    wanted = MARKER_PARTITIONS
+    patience.until_done(lambda s: ensure_topic(client, topic, wanted, -1, config, s))
+
+    def count(timeout_s: float) -> int:
+        found = partition_counts(client, [topic], timeout_s)[topic]
+        if found == 0:  # It was created just now.
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        return found
+
+    found = patience.until_done(count)
+    if found < wanted:
+        # A record would wait for its partition without end.
+        raise TopicMisconfigured(
+            f"topic {topic} has {found} partitions, and the markers of batches need {wanted}: add some "
+            f"(kafka-topics --alter --topic {topic} --partitions {wanted}), then restart the connector"
         )
-        try:
-            consumer.assign([self._markers])
-            return self._last_marker(consumer, end)
-        finally:
-            consumer.close()
 
-    def _last_marker(self, consumer: Consumer, end: int) -> Marker | None:
-        found: bytes | None = None
-        while True:
-            for message in self._patience.until_done(lambda s: consumer.consume(1000, _READ_S)):
-                error = message.error()
-                if error is None:
-                    found = message.value() if message.key() == self._key else found
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    log.info("reading %s: %s", self._markers, error)
-                elif (message.offset() or 0) >= end:
-                    return Marker.decode(found) if found else None
+
+def latest_markers(
+    client: Mapping[str, Any], group_id: str, connector: str, patience: "Patience"
+) -> dict[str, Marker]:
+    """Returns the markers of a connector's units, by unit; none if the topic does not exist."""
+    topic, prefix = f"{group_id}-batches", f"{connector}/".encode()
+    partitions = patience.until_done(lambda s: partition_counts(client, [topic], s)[topic])
+    found: dict[str, Marker] = {}
+    for number in range(min(partitions, MARKER_PARTITIONS)):
+        partition = TopicPartition(topic, number, OFFSET_BEGINNING)
+        values = latest_values(
+            client, f"{group_id}-units/{connector}", partition, lambda key: key.startswith(prefix), patience
+        )
+        found |= {key[len(prefix) :].decode(): Marker.decode(value) for key, value in values.items()}
+    return found
+
+
+def latest_values(
+    client: Mapping[str, Any],
+    group: str,
+    partition: TopicPartition,
+    is_wanted: Callable[[bytes], bool],
+    patience: "Patience",
+) -> dict[bytes, bytes]:
+    """Returns the newest committed value of each wanted key of a compacted partition, read to its end.
+
+    It waits for open transactions below that end. A partition that does not exist is waited for, too.
+    ``group`` names the reader to brokers that check its rights.
+    """
+    admin = AdminClient(dict(client), logger=log)
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+    def end_of_partition(timeout_s: float) -> int:
+        futures = admin.list_offsets(
+            {partition: latest},
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=timeout_s,
+        )
+        return int(futures[partition].result().offset)
+
+    end = patience.until_done(end_of_partition)
+    if end == 0:
+        return {}
+    consumer = Consumer(
+        {
+            **client,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
+            "isolation.level": "read_committed",
+        },
+        logger=log,
+    )
+    try:
+        consumer.assign([partition])
+        return _read_to(consumer, partition, end, is_wanted, patience)
+    finally:
+        consumer.close()
+
+
+def _read_to(
+    consumer: Consumer,
+    partition: TopicPartition,
+    end: int,
+    is_wanted: Callable[[bytes], bool],
+    patience: "Patience",
+) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    while True:
+        for message in patience.until_done(lambda s: consumer.consume(1000, _READ_S)):
+            error = message.error()
+            if error is None:
+                key, value = message.key() or b"", message.value()
+                if value is not None and is_wanted(key):
+                    found[key] = value
                 else:
-                    log.info("%s: waiting for the end of another unit's open transaction", self._markers)
+                    found.pop(key, None)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                log.info("reading %s: %s", partition, error)
+            elif (message.offset() or 0) >= end:
+                return found
+            else:
+                log.info("%s: waiting for the end of another unit's open transaction", partition)
 
 
 class KafkaLog:
@@ -295,12 +347,12 @@ class Patience:
     """Repeats calls until they succeed or the unit is cancelled. ``say`` shows users what is waited for."""
 
     def __init__(self, cancelled: threading.Event, say: Callable[[str], None], servers: str) -> None:
-        self._cancelled = cancelled
+        self.cancelled = cancelled
         self.say = say
         self._servers = servers
 
     def check(self) -> None:
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             raise Cancelled
 
     def until_done(self, call: Callable[[float], T]) -> T:
@@ -317,7 +369,7 @@ class Patience:
                     raise classified from error
                 self.say(f"waiting for Kafka at {self._servers}: {classified}")
                 said = True
-                self._cancelled.wait(max(0.0, began + _SLICE_S - time.monotonic()))
+                self.cancelled.wait(max(0.0, began + _SLICE_S - time.monotonic()))
             else:
                 if said:
                     self.say("")

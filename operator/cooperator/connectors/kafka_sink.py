@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from cooperator.connectors.access import KafkaOptions
@@ -13,7 +14,9 @@ from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
 from cooperator.connectors.offsets.unit_log import content_of, query_of, reached
 from cooperator.connectors.options import option
+from cooperator.connectors.stateful import has_state
 from cooperator.connectors.topics import client_config
+from cooperator.connectors.unit_position import KeptPosition, check_fixed, fixed_options, settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,12 +47,16 @@ class KafkaSinkOptions(KafkaOptions):
 
 
 def unit_writer(
-    options: KafkaOptions, context: UnitContext, topic: str, max_record: int, timeout_ms: int
+    options: KafkaSinkOptions,
+    context: UnitContext,
+    topic: str,
+    kept: KeptPosition,
+    has_state: bool = False,
 ) -> UnitWriter:
     """Claims the unit and returns the writer of its batches, each in one transaction with its marker.
 
-    Records without a topic go to ``topic``. ``timeout_ms`` is the time limit of a transaction, as long as it
-    is enough.
+    Then the checkpoint agrees with the sink (``unit_position.settle``). Records without a topic go to
+    ``topic``. ``has_state``: the checkpoint has state of the query.
     """
     logs = KafkaLogs(
         group_id=context.group_id,
@@ -60,18 +67,19 @@ def unit_writer(
         producer={
             "compression.type": "lz4",
             "linger.ms": 20,
-            "message.max.bytes": max_record,
+            "message.max.bytes": options.max_record,
             "partitioner": "murmur2_random",  # Java's: a key keeps its partition with any client
             "queue.buffering.max.kbytes": 32_768,
         },
-        transaction_timeout_ms=timeout_ms,
+        transaction_timeout_ms=options.transaction_timeout_ms,
         cancelled=context.cancelled,
         say=context.say,
     )
-    writer = UnitWriter(logs, context.owner, context.cancelled, context.fence)
+    writer = UnitWriter(logs, context.owner, context.cancelled, context.fence, fixed_options(options))
     context.closing.callback(writer.close)
     found = writer.claim()
-    found.refuse_behind(query_of(context.checkpoint), reached(context.checkpoint)[1])
+    check_fixed(found, options)
+    settle(writer, found, context.checkpoint, checked(context), kept, has_state)
     context.counts.rows_out = 0
     return writer
 
@@ -82,20 +90,42 @@ def deliver(
     context: UnitContext,
     topic: str,
     rows: "Callable[[DataFrame], Iterable[Row]]",
+    kept: KeptPosition,
 ) -> "DataStreamWriter":
     """Returns a stream writer that delivers ``rows`` of each batch.
 
     ``rows`` returns the records of a batch, the same in each call; records without a topic go to ``topic``.
     """
-    writer = unit_writer(options, context, topic, options.max_record, options.transaction_timeout_ms)
+    writer = unit_writer(options, context, topic, kept, has_state(stream))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        content = content_of(context.checkpoint, batch_id)
-        written = writer.write(str(query), batch_id, lambda: rows(batch), content)
-        context.counts.rows_out = (context.counts.rows_out or 0) + written
+        deliver_batch(writer, kept, context, str(query), batch_id, lambda: rows(batch))
 
     return stream.writeStream.foreachBatch(write)
+
+
+def deliver_batch(
+    writer: UnitWriter,
+    kept: KeptPosition,
+    context: UnitContext,
+    query: str,
+    batch: int,
+    rows: Callable[[], Iterable[Row]],
+) -> None:
+    """Writes a begun batch with its position, and counts the rows that were written now."""
+    stated = kept.reached(context.checkpoint, batch, writer.position or "")
+    beside = stated.records
+    content = content_of(context.checkpoint, batch)
+    written = writer.write(query, batch, lambda: chain(rows(), beside), content, stated.position)
+    counted = max(0, written - len(beside))
+    context.counts.rows_out = (context.counts.rows_out or 0) + counted
+
+
+def checked(context: UnitContext) -> Callable[[], None]:
+    """Returns a function that raises ``Fenced`` once the attempt does not hold the unit."""
+    fence = context.fence
+    return (lambda: None) if fence is None else fence.check
 
 
 def is_delivered(options: KafkaSinkOptions, place: UnitPlace, query: str, batch: int) -> bool:

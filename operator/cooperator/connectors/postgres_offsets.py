@@ -1,4 +1,4 @@
-"""Offsets of connectors that read tables: a unit is a table, its position the columns of the last row read.
+"""Positions of connectors that read tables: a unit is a table, its position the columns of the last row read.
 
 The partition is ``{"table": "public.orders"}``; the offset has ``incrementing``, ``timestamp`` or both, as
 the mode requires: the next batch begins after that row. Without a position a table is read from its
@@ -10,30 +10,44 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import TypeVar
 
+from cooperator.connectors.kafka_sink import KafkaSinkOptions
+from cooperator.connectors.marked_offsets import MarkedOffsets, MarkedUnit
 from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
-from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import SourceOffsets, UnitPlace, Where
-from cooperator.connectors.offsets.unit_log import begin, move, read_unit, settle_in_flight
+from cooperator.connectors.offsets.sources import UnitPlace, Where
+from cooperator.connectors.offsets.unit_log import end_of_batch
+from cooperator.connectors.places import Place
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_source import PostgresSourceOptions, TableReader, source_tables
+from cooperator.connectors.unit_position import KeptPosition, Stated
 
 _LOOK_S = 30.0
 _TYPES = {"incrementing": (int, "<number>"), "timestamp": (str, '"<time as PostgreSQL writes it>"')}
 
 
-class TableOffsets(SourceOffsets[Any]):
-    """Works with ``PostgresSourceOptions``. ``sink`` is the sink of the same connector."""
+class TableToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions):
+    """Options of connectors that read tables and write to topics."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
 
-    def current(self, options: PostgresSourceOptions, place: UnitPlace) -> list[Entry]:
-        ends = read_unit(place.checkpoint, self._sink.at(options, place)).ends
-        return [Entry({"table": place.unit}, json.loads(end)) for end in ends if end]
+T = TypeVar("T", bound=TableToKafkaOptions)
 
-    def unit_of(self, options: PostgresSourceOptions, partition: Json) -> str:
+
+class TablePosition(KeptPosition):
+    """The position in a marker is the end of the newest batch, as the checkpoint has it."""
+
+    def taken(self, checkpoint: Place, batch: int, is_new: bool) -> Stated:
+        return Stated(end_of_batch(checkpoint, batch) if batch >= 0 else "")
+
+    def reached(self, checkpoint: Place, batch: int, before: str) -> Stated:
+        return Stated(end_of_batch(checkpoint, batch))
+
+    def restore(self, checkpoint: Place, position: str) -> tuple[str, str]:
+        return "", position
+
+
+class TableOffsets(MarkedOffsets[T]):
+    def unit_of(self, options: T, partition: Json) -> str:
         table = partition.get("table")
         if set(partition) != {"table"} or not isinstance(table, str):
             raise OffsetsError(f'unknown partition {json.dumps(partition)}; write {{"table": "<name>"}}')
@@ -46,7 +60,7 @@ class TableOffsets(SourceOffsets[Any]):
             )
         return table
 
-    def at(self, options: PostgresSourceOptions, place: UnitPlace, where: Where) -> list[Entry]:
+    def at(self, options: T, place: UnitPlace, where: Where) -> list[Entry]:
         if where is Where.EARLIEST:
             return []
         give_up_at = time.monotonic() + _LOOK_S
@@ -65,9 +79,9 @@ class TableOffsets(SourceOffsets[Any]):
             position = ""
             while (end := reader.next_end(position, wait, lambda text: None)) is not None:
                 position = end
-        return [Entry({"table": place.unit}, json.loads(position))] if position else []
+        return _entries(place.unit, position)
 
-    def check(self, options: PostgresSourceOptions, entries: Sequence[Entry]) -> None:
+    def check(self, options: T, entries: Sequence[Entry]) -> None:
         names = options.mode.split("+")
         for entry in entries:
             offset = entry.offset or {}
@@ -81,15 +95,22 @@ class TableOffsets(SourceOffsets[Any]):
                     f"partition {entry.key}: unknown offset {json.dumps(offset)}; write {{{form}}}"
                 )
 
-    def move(self, options: PostgresSourceOptions, place: UnitPlace, entries: Sequence[Entry]) -> None:
-        found = settle_in_flight(place.checkpoint, self._sink.at(options, place))
+    def in_checkpoint(self, options: T, place: UnitPlace, batch: int, ends: Sequence[str]) -> list[Entry]:
+        return _entries(place.unit, ends[0] if ends else "")
+
+    def in_sink(self, options: T, unit: MarkedUnit, position: str) -> list[Entry]:
+        return _entries(unit.place.unit, position)
+
+    def stated(self, options: T, unit: MarkedUnit, entries: Sequence[Entry]) -> Stated:
         # In the order of a position's parts.
         names = options.mode.split("+")
-        end = "".join(json.dumps({name: (entry.offset or {})[name] for name in names}) for entry in entries)
-        if found.committed >= 0:
-            move(place.checkpoint, found.committed, [end])
-        elif end:
-            begin(place.checkpoint, end)
+        return Stated(
+            "".join(json.dumps({name: (entry.offset or {})[name] for name in names}) for entry in entries)
+        )
+
+
+def _entries(table: str, position: str) -> list[Entry]:
+    return [Entry({"table": table}, json.loads(position))] if position else []
 
 
 def _database(options: PostgresSourceOptions) -> Database:

@@ -18,19 +18,18 @@ from cooperator.connectors.base import Connector, Delivered, UnitContext
 from cooperator.connectors.encoding import EncodingOptions, encoder
 from cooperator.connectors.exactly_once import OutputRecord, Row, UnitWriter
 from cooperator.connectors.fence import claim
-from cooperator.connectors.kafka_sink import DELIVERED, KafkaSinkOptions, is_delivered, unit_writer
-from cooperator.connectors.offsets.sinks import Sink
-from cooperator.connectors.offsets.sources import SourceOffsets
-from cooperator.connectors.offsets.unit_log import content_of
+from cooperator.connectors.kafka_sink import DELIVERED, deliver_batch, unit_writer
+from cooperator.connectors.offsets.sources import ConnectorOffsets
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.polled import Batch, BatchLog, PolledSource, PolledUnit
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_offsets import TableOffsets
-from cooperator.connectors.postgres_source import PostgresSourceOptions, TableReader, source_tables
+from cooperator.connectors.postgres_offsets import TableOffsets, TablePosition, TableToKafkaOptions
+from cooperator.connectors.postgres_source import TableReader, source_tables
 from cooperator.connectors.records import as_records
 from cooperator.connectors.spark import spread
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.transform import selected
+from cooperator.connectors.unit_position import KeptPosition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +47,7 @@ def _pattern(value: str) -> str:
     return value
 
 
-class PostgresToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOptions):
+class PostgresToKafkaOptions(TableToKafkaOptions, EncodingOptions):
     topic: Annotated[str, AfterValidator(_pattern)] = option(
         "topic",
         _TABLE,
@@ -70,14 +69,13 @@ class PostgresToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOp
 
 
 class PostgresToKafka(Connector[PostgresToKafkaOptions]):
-    keeps_checkpoints: ClassVar[bool] = True
     options: ClassVar[type[Options]] = PostgresToKafkaOptions
 
     def delivery(self, options: PostgresToKafkaOptions) -> Delivered:
         return DELIVERED
 
-    def offsets(self) -> SourceOffsets[PostgresToKafkaOptions]:
-        return TableOffsets(Sink(is_delivered))
+    def offsets(self) -> ConnectorOffsets[PostgresToKafkaOptions]:
+        return TableOffsets()
 
     def units(self, options: PostgresToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         with closing(Database(options, "units", threading.Event(), say)) as database:
@@ -101,9 +99,9 @@ class PostgresToKafka(Connector[PostgresToKafkaOptions]):
             context.closing.callback(database.close)
             reader = TableReader(database, options, context.unit)
             records = _records_of(reader, options, context)
-            topic, limit_ms = options.target(context.unit), options.transaction_timeout_ms
-            writer = unit_writer(options, context, topic, options.max_record, limit_ms)
-            source = _Rows(reader, writer, records, context)
+            kept = TablePosition()
+            writer = unit_writer(options, context, options.target(context.unit), kept)
+            source = _Rows(reader, writer, kept, records, context)
             pause_s = spread(options.trigger_interval_ms, name) / 1000
             return PolledUnit(source, BatchLog(context.checkpoint, fence.check), context, pause_s)
         except BaseException:
@@ -116,10 +114,16 @@ Records = Callable[[list[dict[str, Any]]], Iterable[Row]]
 
 class _Rows(PolledSource):
     def __init__(
-        self, reader: TableReader, writer: UnitWriter, records: Records, context: UnitContext
+        self,
+        reader: TableReader,
+        writer: UnitWriter,
+        kept: KeptPosition,
+        records: Records,
+        context: UnitContext,
     ) -> None:
         self._reader = reader
         self._writer = writer
+        self._kept = kept
         self._records = records
         self._context = context
 
@@ -135,10 +139,7 @@ class _Rows(PolledSource):
             read = len(found)
             return self._records(found)
 
-        content = content_of(self._context.checkpoint, batch.number)
-        written = self._writer.write(query, batch.number, rows, content)
-        counts = self._context.counts
-        counts.rows_out = (counts.rows_out or 0) + written
+        deliver_batch(self._writer, self._kept, self._context, query, batch.number, rows)
         return read
 
 

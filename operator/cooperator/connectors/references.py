@@ -146,7 +146,7 @@ class Resolver:
 
 def own_topics(group_id: str) -> frozenset[str]:
     """Returns the internal topics of a Worker's group; Connectors must not read or write them."""
-    names = ("configs", "status", "leader", "batches", "offsets", "positions")
+    names = ("configs", "status", "leader", "batches", "files", "offsets", "positions")
     return frozenset(f"{group_id}-{name}" for name in names)
 
 

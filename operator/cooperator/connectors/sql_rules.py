@@ -68,6 +68,16 @@ def parse_bounded(sql: str) -> list[Any]:
         raise _too_deep() from None
 
 
+def treats_rows_alone(sql: str) -> bool:
+    """Whether a checked SELECT surely makes each row of a single row, so that Spark keeps no state for it."""
+    from sqlglot import exp
+
+    [tree] = parse_bounded(sql)
+    together = (exp.AggFunc, exp.Distinct, exp.Fetch, exp.Group, exp.Join, exp.Limit, exp.Offset)
+    is_plain = isinstance(tree, exp.Select) and tree.find(*together, exp.Window) is None
+    return is_plain and len(list(tree.find_all(exp.Table))) == 1
+
+
 class _TooManySteps(Exception):
     """No ParseError, which the parser would catch to try another reading."""
 

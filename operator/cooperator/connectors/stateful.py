@@ -45,7 +45,7 @@ def set_state_format(rows: "DataFrame", checkpoint: Place) -> None:
     if not hasattr(rows, "_jdf"):
         return
     found, session = commit_version(checkpoint), rows.sparkSession
-    if not _has_state(rows):
+    if not has_state(rows):
         if found == WITH_STATE:
             raise _refused()
         return
@@ -88,7 +88,7 @@ def _refused() -> OptionError:
     return OptionError([Problem("transform.sql", None, problem, remedy)])
 
 
-def _has_state(rows: "DataFrame") -> bool:
+def has_state(rows: "DataFrame") -> bool:
     """Whether Spark keeps state for a query."""
     untyped: Any = rows
     plans = [untyped._jdf.queryExecution().analyzed()]

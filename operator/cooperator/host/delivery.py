@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cooperator.connectors import delivery, keeps_checkpoints, outputs
+from cooperator.connectors import delivery, needs_checkpoints, outputs
 from cooperator.connectors.base import Delivery
 from cooperator.crd import Condition, ConditionStatus, Connector
 from cooperator.crd.conditions import LOCAL_CHECKPOINTS, LOCAL_DIRECTORY
 
 _LOCAL: Final = (
-    "Class {} keeps its progress in checkpoints, and each member of its Worker has its own: when a member is "
-    "replaced, or a task moves, it begins anew, so that rows are repeated, refused by the sink, or left out. "
+    "This Connector of class {} keeps progress in checkpoints, and each member of its Worker has its own: "
+    "when a member is replaced, or a task moves, it begins anew, so that rows are repeated, refused, or left "
+    "out. "
     "Use a Worker with spec.checkpointVolume or spec.checkpointLocation."
 )
 _LOCAL_DIRECTORY: Final = (
@@ -62,7 +63,7 @@ def exactly_once(connector: Connector, is_stock: bool, local: PodLocal = NOTHING
         status = ConditionStatus.TRUE if is_exact else ConditionStatus.FALSE
         reason, note = promised.level.value, promised.note
         lost = [each.directory for each in outputs(spec.class_, config) if local.directory(each.directory)]
-        if local.checkpoints and keeps_checkpoints(spec.class_):
+        if local.checkpoints and needs_checkpoints(spec.class_, config):
             status, reason, note = ConditionStatus.FALSE, LOCAL_CHECKPOINTS, _LOCAL.format(spec.class_)
         elif lost:
             note = _LOCAL_DIRECTORY.format(spec.class_, lost[0])

@@ -61,9 +61,10 @@ class SourceOffsets(ABC, Generic[O]):
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A connector whose offsets are kept in its sink. ``places`` are checkpoints of earlier releases.
+    """A connector whose offsets are kept in its sink.
 
-    ``conf`` is its Worker's Spark configuration, resolved.
+    ``places`` are its checkpoints: those of earlier releases, or caches of what the sink has. ``conf`` is its
+    Worker's Spark configuration, resolved.
     """
 
     group_id: str

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cooperator.connectors.fence import DIRECTORY as FENCE
 from cooperator.connectors.offsets.entries import OffsetsError
-from cooperator.connectors.places import Place, names, put
+from cooperator.connectors.places import Place, create, names, put
 
 _VERSION = "v1"
 WITH_STATE = 2
@@ -105,6 +105,12 @@ def content_of(checkpoint: Place, batch: int) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
+def end_of_batch(checkpoint: Place, batch: int) -> str:
+    """Returns where a begun batch of a single source ends; raises ``OffsetsError`` if it is not there."""
+    ends = _lines(checkpoint / "offsets" / str(batch))[1:]
+    return ends[0] if ends else ""
+
+
 def last_end(checkpoint: Place) -> str:
     """Returns the end of the newest finished batch; empty: none. The unit may be running."""
     committed = max(_batches(checkpoint / "commits"), default=-1)
@@ -141,10 +147,33 @@ def move(checkpoint: Place, batch: int, ends: Sequence[str]) -> None:
     replace(entry, "\n".join([_VERSION, metadata, *ends]))
 
 
-def begin(checkpoint: Place, end: str) -> None:
-    """Writes a first batch as done, without rows in the sink: the next one begins at its end."""
-    replace(checkpoint / "offsets" / "0", "\n".join([_VERSION, _METADATA, end]))
-    replace(checkpoint / "commits" / "0", f"{_VERSION}\n{_COMMIT}")
+def rebuild(
+    checkpoint: Place,
+    query: str,
+    batch: int,
+    restore: Callable[[], tuple[str, str]],
+    check: Callable[[], None],
+) -> None:
+    """Replaces all that the checkpoint says: ``batch`` of ``query`` is finished, and the next one follows.
+
+    ``restore`` writes the source's own log, and returns the ends of the batch before that one, and of it.
+    The checkpoint has no query from the first step to the last one, so that an interrupted rebuild can be
+    told from a finished one. ``check`` raises once this attempt does not hold the unit.
+    """
+    check()
+    remove(checkpoint / "metadata")
+    for log in ("commits", "offsets"):
+        for entry in names(checkpoint / log):
+            if entry.isdigit():
+                remove(checkpoint / log / entry)
+    check()
+    before, end = restore()
+    for number, ends in ((batch - 1, before), (batch, end)):
+        check()
+        replace(checkpoint / "offsets" / str(number), "\n".join([_VERSION, _METADATA, ends]))
+    check()
+    replace(checkpoint / "commits" / str(batch), f"{_VERSION}\n{_COMMIT}")
+    create(checkpoint / "metadata", json.dumps({"id": query}).encode(), check)
 
 
 def unfence(checkpoint: Place) -> None:
