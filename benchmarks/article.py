@@ -10,7 +10,9 @@
 
 Contenders take turns on one broker, each in fresh processes, in an order that the seed decides. The
 tasks write a journal of where they run, and the broker's log has the rebalances; no status counts.
-``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine.
+``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine. On two
+cores a turn takes 2 to 5 minutes in ``figures`` (``stock eager``: half an hour) and 4.5 in ``churn``; a
+death in ``reaction`` takes 12 s. ``--merge`` adds turns to those of an earlier run.
 
 Needs the project's test extra.
 """
@@ -30,8 +32,8 @@ from benchmarks.clusters import events, page
 from benchmarks.clusters import reaction as reactions
 from benchmarks.clusters import sinks as stock_sinks
 from benchmarks.clusters.contenders import CONTENDERS, Cluster, Load
-from benchmarks.clusters.timeline import Cost, Line, costs, gaps, places_in_steps, rounds
-from benchmarks.clusters.turns import Sizes, head, measure
+from benchmarks.clusters.timeline import Cost, Line, gaps, places_in_steps
+from benchmarks.clusters.turns import Sizes, costs_of, head, measure
 from benchmarks.pipelines.job import ROOT
 
 RESULTS: Final = ROOT / "build" / "article"
@@ -192,15 +194,6 @@ def document(
     typer.echo(f"wrote {target}")
 
 
-def _costs(cluster: Cluster, since_ms: float) -> list[Cost]:
-    """The rounds of ``cluster`` since then, from the log of its broker."""
-    log = cluster.directory.parent / "broker" / "broker.log"
-    files = [path for path in (log.with_name("broker.log.1"), log) if path.exists()]
-    lines = itertools.chain.from_iterable(path.read_text(errors="replace").splitlines() for path in files)
-    found = [each for each in rounds(lines, cluster.group_id) if each.begin_ms >= since_ms]
-    return costs(found, cluster.journal.poll().lines)
-
-
 # --- figures 4 to 6 ---
 
 
@@ -236,7 +229,7 @@ def _at_once(cluster: Cluster, sizes: Sizes, names: Sequence[str]) -> dict[str, 
     cluster.runs(set())
     gone_ms = max(line.at_ms for line in lines if not line.starts)
     time.sleep(sizes.calm_s)
-    found = _costs(cluster, begin_ms)
+    found = costs_of(cluster, begin_ms)
     starting = [cost for cost in found if cost.begin_ms < delete_ms]
     return {
         "created_s": _seconds(created_ms - begin_ms),
@@ -264,7 +257,7 @@ def _in_steps(cluster: Cluster, sizes: Sizes, names: Sequence[str]) -> list[dict
         cluster.delete(name)
         cluster.runs(_tasks(names[count:], sizes))
     time.sleep(sizes.calm_s)
-    found = _costs(cluster, begin_ms)
+    found = costs_of(cluster, begin_ms)
     told = _told(found, begin_ms, delete_ms)
     places = places_in_steps([cost.begin_ms for cost in found], steps_ms)
     return [{**each, "place": place} for each, place in zip(told, places, strict=True)]
@@ -324,7 +317,7 @@ def play_use_cases(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
             **asdict(gaps(lines, tasks, begin_ms, end_ms)),
             "limit_task_seconds": case.limit_task_s(len(tasks), cluster.load, sizes.away_s),
             "lasted_s": _seconds(end_ms - begin_ms),
-            "rebalances": len([cost for cost in _costs(cluster, begin_ms) if cost.begin_ms < end_ms]),
+            "rebalances": len([cost for cost in costs_of(cluster, begin_ms) if cost.begin_ms < end_ms]),
             "stretches": events.stretches(lines, begin_ms, end_ms),
         }
     return {"cases": found}

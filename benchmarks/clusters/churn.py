@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.clusters.contenders import Cluster, Load, Own, StockWorkers
+from benchmarks.clusters.turns import costs_of
 from benchmarks.pipelines.records import create_topics
 from tests.harness.support import eventually
 
@@ -33,7 +34,6 @@ LOAD: Final = Load(workers=3, delay_ms=30_000, heap_mb=512, limit_s=300.0)
 STEADY_S: Final = 20.0
 """The time without events before the window, which shows that the rate is below saturation."""
 _EVERY_S: Final = 5.0
-_NAME: Final = "copy"
 _SAMPLE_S: Final = 1.0
 _STARTS_S: Final = 240.0
 _SPARE_S: Final = 60.0
@@ -138,25 +138,31 @@ def throughput(before: Mapping[int, int], after: Mapping[int, int], lasted_s: fl
 
 
 def play_churn(cluster: Cluster, plan: Plan) -> dict[str, Any]:
-    """Play the events while a connector copies. Raises RuntimeError if an event could not be played."""
+    """Play the events while a connector copies. Raises RuntimeError if an event could not be played, or if a
+    task makes no progress before them."""
     source = f"{cluster.group_id}-source"
     create_topics(cluster.servers, TASKS, source)
     # A task reads on while others start.
     _fill(cluster.servers, source, round(RATE * (plan.window_s + STEADY_S + _SPARE_S)))
     with _reader(cluster) as reader:
-        cluster.submit(_NAME, _config(cluster, source))
+        cluster.submit(_name(cluster), _config(cluster, source))
         eventually(lambda: all(reader.progress().get(p, 0) > RATE for p in range(TASKS)), _STARTS_S)
         steady = _over(reader, STEADY_S)
+        if not steady.throughput.least:
+            raise RuntimeError(f"{cluster.name}: a task makes no progress, though nothing happens")
         played = [Played(cluster, plan.connectors), Played(cluster, plan.workers)]
         for each in played:
             each.start()
+        begin_ms = time.time_ns() // 1_000_000
         found = _over(reader, plan.window_s)
+        rebalances = len(costs_of(cluster, begin_ms))
         for each in played:
             each.end(cluster.load.limit_s)
     return {
         **{name: round(value, 2) for name, value in asdict(found.throughput).items()},
         "steady": round(steady.throughput.total, 2),
         "lasted_s": round(found.lasted_s, 1),
+        "rebalances": rebalances,
         "late": sum(len(each.left) for each in played),
         "events": sorted(event for each in played for event in each.done),
         "progress": found.samples,
@@ -243,6 +249,11 @@ def _config(cluster: Cluster, source: str) -> dict[str, Any]:
     }
 
 
+def _name(cluster: Cluster) -> str:
+    # Connect names consumer groups after connectors alone, and contenders share a broker.
+    return f"copy-{cluster.group_id}"
+
+
 def _target(cluster: Cluster) -> str:
     return f"{cluster.group_id}-target"
 
@@ -322,6 +333,6 @@ class VisibleRecords:
 
 def _reader(cluster: Cluster) -> CommittedOffsets | VisibleRecords:
     if isinstance(cluster, StockWorkers):
-        return CommittedOffsets(cluster.servers, f"connect-{_NAME}")
+        return CommittedOffsets(cluster.servers, f"connect-{_name(cluster)}")
     create_topics(cluster.servers, TASKS, _target(cluster))
     return VisibleRecords(cluster.servers, _target(cluster))

@@ -38,7 +38,7 @@ def text(run: Run) -> str:
         if one in found and other in found
     ]
     article = f"| the article, incremental over eager | {' | '.join(f'{ARTICLE[f]:.2f}' for f in FIELDS)} |"
-    columns = ["all tasks", "least", "most", "median", "all, without events", "turns", "events"]
+    columns = ["all tasks", "least", "most", "median", "all, without events", "turns", "events", "rebalances"]
     table = "\n".join(
         [f"| records a second | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}", *rows]
     )
@@ -70,7 +70,9 @@ def _row(name: str, turns: Sequence[Turn]) -> str:
     played = [len(turn["events"]) for turn in turns]
     events = f"{statistics.median(played):.0f} of {played[0] + turns[0]['late']}"
     cells = [f"{_median(turns, field):.1f}" for field in (*FIELDS, "steady")]
-    return f"| {' | '.join([name, *cells, str(len(turns)), events])} |"
+    counts = [turn["rebalances"] for turn in turns if "rebalances" in turn]
+    rebalances = f"{statistics.median(counts):.0f}" if counts else "—"
+    return f"| {' | '.join([name, *cells, str(len(turns)), events, rebalances])} |"
 
 
 def _median(turns: Sequence[Turn], field: str) -> float:

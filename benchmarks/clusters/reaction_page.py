@@ -97,7 +97,8 @@ def _growth(deaths: Mapping[Size, Sequence[Sequence[float]]]) -> str:
 
 def _cores(run: Run) -> str:
     def middle(members: int, field: str) -> float:
-        found = [float(turn["cores"][field]) for turn in run["turns"] if turn["members"] == members]
+        turns = [turn for turn in run["turns"] if turn["members"] == members and "cores" in turn]
+        found = [float(turn["cores"][field]) for turn in turns]
         return statistics.median(found)
 
     sizes: Iterable[int] = sorted({turn["members"] for turn in run["turns"]})

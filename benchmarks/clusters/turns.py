@@ -1,6 +1,7 @@
 """Turns: each contender runs on one broker in fresh processes, one after the other, and its figures are
 written as soon as its turn is over."""
 
+import itertools
 import json
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import Any, Final
 import typer
 
 from benchmarks.clusters.contenders import CONTENDERS, Cluster, Load
-from benchmarks.clusters.timeline import doubled
+from benchmarks.clusters.timeline import Cost, costs, doubled, rounds
 from benchmarks.pipelines.surroundings import machine, versions
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.connect_worker import write_worker_classes
@@ -147,6 +148,15 @@ def head() -> dict[str, Any]:
         "machine": machine(),
         "versions": versions(),
     }
+
+
+def costs_of(cluster: Cluster, since_ms: float) -> list[Cost]:
+    """The rounds of ``cluster`` since then, from the log of its broker."""
+    log = cluster.directory.parent / "broker" / "broker.log"
+    files = [path for path in (log.with_name("broker.log.1"), log) if path.exists()]
+    lines = itertools.chain.from_iterable(path.read_text(errors="replace").splitlines() for path in files)
+    found = [each for each in rounds(lines, cluster.group_id) if each.begin_ms >= since_ms]
+    return costs(found, cluster.journal.poll().lines)
 
 
 def _said(found: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ database works as long for each row in any case. A pipeline reads and converts r
 
 """,
 }
-"""What readers should know before they look at a table."""
+"""Notes on each sink, which come before its table."""
 _SECTION: Final = ".section.md"
 _OF_LOTS: Final = {
     "start_s": "start s",

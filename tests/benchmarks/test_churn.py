@@ -57,7 +57,13 @@ def test_an_event_waits_for_the_one_before_it() -> None:
 
 def turn(rate: float) -> Run:
     figures = dict.fromkeys(("total", "least", "most", "median", "steady"), rate)
-    return {**figures, "events": [(5.0, "a worker joins")], "late": 1, "progress": [(0.0, 0), (1.0, 9)]}
+    return {
+        **figures,
+        "events": [(5.0, "a worker joins")],
+        "late": 1,
+        "rebalances": 7,
+        "progress": [(0.0, 0), (1.0, 9)],
+    }
 
 
 RUN: Run = {
@@ -93,7 +99,7 @@ def test_the_page_compares_incremental_with_eager(tmp_path: Path) -> None:
     run = {**with_turn(run, "Eager", {"failed": "no broker"}), "note": "Eager stops all."}
     page.write({"churn": run}, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert "| stock sessioned | 25.0 | 25.0 | 25.0 | 25.0 | 25.0 | 1 | 1 of 2 |" in text
+    assert "| stock sessioned | 25.0 | 25.0 | 25.0 | 25.0 | 25.0 | 1 | 1 of 2 | 7 |" in text
     assert "| stock sessioned over stock eager | 2.50 | 2.50 | 2.50 | 2.50 |" in text
     assert "Eager failed: no broker" in text
     assert "Eager stops all." in text
