@@ -206,6 +206,7 @@ def test_ends_are_told_in_the_members_names() -> None:
 
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+GOES = Node(leaving=True, notice_ms=30_000)
 PREEMPTED = {"type": "PreemptScheduled", "status": "True"}
 
 
@@ -217,10 +218,14 @@ PREEMPTED = {"type": "PreemptScheduled", "status": "True"}
         ({}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}, Node(ready=False)),
         ({"unschedulable": True}, READY, Node(cordoned=True)),
         ({"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}, READY, Node()),
-        ({"taints": [{"key": "maintenance", "effect": "NoExecute"}]}, READY, Node(leaving=True)),
+        ({"taints": [{"key": "maintenance", "effect": "NoExecute"}]}, READY, GOES),
         *(
-            ({"taints": [{"key": key, "effect": "NoSchedule"}]}, READY, Node(leaving=True))
-            for key in NOTICES_MS
+            (
+                {"taints": [{"key": key, "effect": "NoSchedule"}]},
+                READY,
+                Node(leaving=True, notice_ms=within_ms or 30_000),
+            )
+            for key, within_ms in NOTICES_MS.items()
         ),
         (
             {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]},
@@ -236,7 +241,7 @@ PREEMPTED = {"type": "PreemptScheduled", "status": "True"}
             READY,
             Node(cordoned=True),
         ),
-        ({}, {"conditions": [*READY["conditions"], PREEMPTED]}, Node(leaving=True)),
+        ({}, {"conditions": [*READY["conditions"], PREEMPTED]}, GOES),
         ({}, {"conditions": [*READY["conditions"], {**PREEMPTED, "status": "False"}]}, Node()),
         ({}, {"conditions": [*READY["conditions"], {**PREEMPTED, "type": "FreezeScheduled"}]}, Node()),
         (

@@ -20,7 +20,16 @@ from cooperator.crd import (
     to_manifest,
     worker_found,
 )
-from cooperator.model import RESERVED, AutoRestart, DesiredConnector, Fencing, PolicyName, TargetState
+from cooperator.crd.connector_names import named
+from cooperator.model import (
+    RESERVED,
+    AutoRestart,
+    DesiredConnector,
+    Fencing,
+    PolicyName,
+    StateReplicas,
+    TargetState,
+)
 
 
 def worker(name: str = "lake", spec: str = "{}", namespace: str = "default") -> Worker:
@@ -86,6 +95,30 @@ def test_automatic_restarts_are_in_the_configuration_unless_they_are_defaults() 
     }
 
 
+def test_learners_are_in_the_configuration_once_they_are_asked_for() -> None:
+    config = (
+        compile_desired(worker(), [connector(spec=", stateReplicas: {}")], 1).connectors["sources"].config
+    )
+    assert StateReplicas.of(config) == StateReplicas()
+    made = connector(
+        spec=", stateReplicas: {standbys: 1, maxWarmups: 3, acceptableLagBytes: 0, warmupTimeoutMs: 5000}"
+    )
+    config = compile_desired(worker(), [made], 1).connectors["sources"].config
+    assert StateReplicas.of(config) == StateReplicas(1, 3, 0, 5_000)
+    assert StateReplicas.of(compile_desired(worker(), [connector()], 1).connectors["sources"].config) is None
+
+
+def test_workers_that_cannot_learn_refuse_learners() -> None:
+    made = connector(spec=", stateReplicas: {}")
+    refused = named(worker(spec="{runtime: connect}"), [made]).refused
+    assert refused["sources"].startswith("spec.stateReplicas: Worker lake has runtime: connect")
+
+
+def test_a_departing_member_has_time_left_to_hand_over() -> None:
+    assert compile_policy(worker()).depart_warm_ms == 40_000
+    assert compile_policy(worker(spec="{drainTimeoutMs: 10000}")).depart_warm_ms == 5_000
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -93,6 +126,8 @@ def test_automatic_restarts_are_in_the_configuration_unless_they_are_defaults() 
         ("autoRestart: {backoffMs: 0}", "spec.autoRestart.backoffMs is 0, but must be at least 1000"),
         ("autoRestart: {backoffMss: 5}", "did you mean 'backoffMs'"),
         ("autoRestart: {backoffMs: 400000}", "raise backoffMaxMs to 400000, or lower backoffMs"),
+        ("stateReplicas: {maxWarmups: 0}", "spec.stateReplicas.maxWarmups is 0, but must be at least 1"),
+        ("stateReplicas: {standby: 1}", "did you mean 'standbys'"),
         ("config: {cooperator.auto.restart.max: 5}", "such as spec.autoRestart: remove it from the config"),
     ],
 )

@@ -18,6 +18,7 @@ from cooperator.model import (
     Desired,
     DesiredConnector,
     Epoch,
+    LearnerProgress,
     Member,
     Memory,
     Policy,
@@ -25,6 +26,7 @@ from cooperator.model import (
     TaskId,
     TaskState,
     TaskStatus,
+    ToLearn,
     Warmth,
 )
 from cooperator.planner import Why
@@ -66,6 +68,7 @@ class FakeMember:
     warmth: Warmth = Warmth.WARM
     client_id: str = ""
     url: str = ""
+    learns: bool = False
 
     @property
     def member_id(self) -> str:
@@ -88,6 +91,7 @@ class FakeMember:
             is_agent=self.is_agent,
             warmth=self.warmth,
             url=self.url,
+            learns=self.learns,
         )
 
 
@@ -203,6 +207,18 @@ class FakeGroup:
 
     def facts(self, facts: Facts, events: str = "") -> None:
         self._do(ev.FactsChanged(facts, events))
+
+    def learned(self, member: FakeMember, **behind_bytes: int | None) -> tuple[ToLearn, ...]:
+        """It reports how far it is behind (``a_0=5``: 5 bytes of the task a-0), and is told what to learn."""
+        parts = {name.rpartition("_"): value for name, value in behind_bytes.items()}
+        learned = {
+            TaskId(name, int(number)): LearnerProgress(value) for (name, _, number), value in parts.items()
+        }
+        self.tell(ev.LearnerReported(member.member_id, learned))
+        return self.machine.to_learn(member.member_id, self.now_ms) or ()
+
+    def tell(self, event: ev.Event) -> None:
+        self._do(event)
 
     def policy(self, policy: Policy) -> None:
         self._do(ev.PolicyChanged(policy))

@@ -48,3 +48,10 @@ def test_a_connector_keeps_its_tasks_but_no_rate() -> None:
     assert (made["state"], made["taskSummary"], made["taskStatuses"]) == ("RUNNING", "5/6", entries)
     assert {name: made[name] for name in figures} == figures
     assert "rowsPerSecond" not in made
+
+
+def test_the_progress_of_learners_is_not_kept() -> None:
+    known = {"tasks": {"desired": 1}, "taskStatuses": [{"id": 0, "lag": 3, "learning": "warming on lake-4"}]}
+    made = kept_of_connector({"state": "Unknown"}, {**known, "warmingSummary": "a-0 on lake-4"})
+    assert made["taskStatuses"] == [{"id": 0, "lag": 3, "learning": ""}]
+    assert "warmingSummary" not in made

@@ -2,11 +2,14 @@
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 from cooperator.crd import Worker, parse
-from cooperator.host.progress import Reported, reported, total
+from cooperator.host.progress import Reported, learning, reported, total
 from cooperator.host.status import WorkerFacts, connector_status, with_holds
+from cooperator.model import LEARNERS_VALID_MS
 from cooperator.model.status import RATE_VALID_MS
+from cooperator.terminal.tables import task_words
 
 LAKE = """
 apiVersion: cooperator.dev/v1alpha1
@@ -87,6 +90,34 @@ def test_a_connector_sums_up_the_state_of_all_its_tasks() -> None:
     without = connector_status(connector, (), {**LEADS, "tasks": [task(0, lag=1)]}, NOW)
     assert (without.state_rows, without.task_statuses[0].state_rows) == (None, None)
     assert other.id == 99
+
+
+def learner(
+    member: str, role: str = "warmup", behind_bytes: int | None = None, **more: Any
+) -> dict[str, Any]:
+    known = {"caught_up": False, "problem": "", "heard_ms": NOW - 1_000}
+    return {"member": member, "role": role, "behind_bytes": behind_bytes, **known, **more}
+
+
+def test_a_connector_says_who_learns_the_state_of_its_tasks() -> None:
+    (connector,) = parse(ORDERS, "test")
+    waits = {**task(0), "learners": [learner("lake-4", behind_bytes=12_300_000)]}
+    also = {**task(1), "learners": [learner("lake-5"), learner("lake-2", "standby", 0, caught_up=True)]}
+    cannot = {**task(2), "learners": [learner("lake-3", "standby", problem="no room")]}
+    status = connector_status(connector, (), {**LEADS, "tasks": [waits, also, cannot, task(3)]}, NOW)
+    assert [entry.learning for entry in status.task_statuses] == [
+        "warming on lake-4, 12 MB behind",
+        "warming on lake-5; standby on lake-2, caught up",
+        "standby on lake-3: no room",
+        "",
+    ]
+    assert status.warming_summary == "orders-0 on lake-4, 12 MB behind, 1 more"
+    assert "warming on lake-4, 12 MB behind" in task_words(waits, NOW)
+
+
+def test_a_figure_of_a_learner_that_has_fallen_silent_is_not_shown() -> None:
+    silent = learner("lake-4", behind_bytes=0, caught_up=True, heard_ms=NOW - LEARNERS_VALID_MS)
+    assert learning({"learners": [silent]}, NOW) == "warming on lake-4"
 
 
 def test_figures_of_state_that_are_none_are_left_out() -> None:

@@ -18,6 +18,7 @@ from cooperator.model import (
     Memory,
     Policy,
     PolicyName,
+    StateReplicas,
     TaskId,
 )
 from cooperator.planner.view import Facts
@@ -191,6 +192,12 @@ def test_a_group_without_members_is_said_to_be_so() -> None:
     snapshot = compose(WHERE, group, LogsRead(CONFIG, None), NOW)
     assert snapshot.view.members == ()
     assert any("nothing runs" in note for note in snapshot.notes)
+
+
+def test_the_time_in_which_state_is_learned_is_said_to_be_left_out() -> None:
+    connectors = {"a": replace(CONFIG.connectors["a"], config=StateReplicas().settings())}
+    snapshot = seen(member("w-0", assignment("w-0-id")), config=replace(CONFIG, connectors=connectors))
+    assert "tasks of a move when members have learned their state" in snapshot.notes[-1]
 
 
 def test_without_a_config_topic_the_option_for_it_is_named() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,12 +32,14 @@ from cooperator.wire import (
     AgentReport,
     ConnectorRecord,
     ExtendedAssignment,
+    LearnerReport,
     Metadata,
     Owner,
     Protocol,
     RestartRecord,
     Role,
     decode_assignment,
+    encode_learner_report,
     encode_metadata,
     sign,
 )
@@ -212,6 +215,36 @@ def test_a_restart_whose_write_fails_is_answered_when_it_is_written(running_lead
     assert not answer.done()
     silence[0] = False
     assert answer.result(20) == 202
+
+
+def reported(routes: LeaderRoutes, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    async def read() -> bytes:
+        return body
+
+    request: Any = SimpleNamespace(
+        headers=headers, content_length=len(body), client_max_size=2**20, read=read
+    )
+    answer: Any = asyncio.run(routes.all()["POST /learners"](request))  # type: ignore[arg-type]
+    return answer.status, json.loads(answer.text)
+
+
+def test_members_are_told_what_to_learn_if_they_sign_and_are_members(running_lead: RunningLead) -> None:
+    lead, logs = leading_with_a_connector(running_lead, lambda: False)
+    routes = LeaderRoutes(
+        lambda: (lead, logs), lambda: 0, GroupConfig("memory:9092", "lake", "me", Role.WORKER)
+    )
+    key = logs.config.snapshot().session_key
+    assert key is not None
+    (member_id, *_) = lead.standing.member_ids
+    body = encode_learner_report(LearnerReport(member_id, {}))
+    assert reported(routes, body, sign(key, body)) == (200, {"v": 1, "learn": [], "again_ms": 5_000})
+    assert reported(routes, body, {})[0] == 400, "it is not signed"
+    assert reported(routes, body, sign(key, b"another"))[0] == 403
+    stranger = encode_learner_report(LearnerReport("m-99", {}))
+    assert reported(routes, stranger, sign(key, stranger))[0] == 409
+    unreadable = b'{"v": 2}'
+    code, answer = reported(routes, unreadable, sign(key, unreadable))
+    assert (code, answer["message"]) == (400, "learners.v: version 2 cannot be read, only 1")
 
 
 def test_the_story_of_a_leader_is_served(running_lead: RunningLead) -> None:

@@ -1,10 +1,12 @@
 """Random histories: the promises hold after every step, and at rest everything is complete and balanced."""
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from cooperator.model import INSTANCE, Policy, TaskId, Warmth
+from cooperator.model import INSTANCE, Policy, StateReplicas, TaskId, Warmth
 from cooperator.planner import Facts
 from cooperator.planner.assignors import BUILT_IN
 from tests.planner.unreliable_group import Process, UnreliableGroup
@@ -23,6 +25,10 @@ class Histories(RuleBasedStateMachine):
         max_returns=st.integers(0, 3),
         assignor=st.sampled_from(("Sticky", "Sticky", *sorted(BUILT_IN))),
         strict=st.booleans(),
+        stateful=st.dictionaries(
+            st.sampled_from(CONNECTORS[2:]), st.builds(StateReplicas, standbys=st.integers(0, 2)), max_size=2
+        ),
+        learns=st.booleans(),
     )
     def start(
         self,
@@ -32,6 +38,8 @@ class Histories(RuleBasedStateMachine):
         max_returns: int,
         assignor: str,
         strict: bool,
+        stateful: dict[str, StateReplicas],
+        learns: bool,
     ) -> None:
         policy = Policy(
             assignor=assignor,
@@ -40,8 +48,12 @@ class Histories(RuleBasedStateMachine):
             strict_spread=strict,
         )
         self.group = UnreliableGroup(policy, **counts)
+        self.group.stateful = {
+            name: replace(replicas, acceptable_lag_bytes=10) for name, replicas in stateful.items()
+        }
+        self.learns = learns
         for identity in IDENTITIES[:workers]:
-            self.group.join(identity)
+            self.group.join(identity, learns=learns)
         self.group.round()
 
     def pick(self, data: st.DataObject, processes: list[Process]) -> Process:
@@ -56,7 +68,17 @@ class Histories(RuleBasedStateMachine):
         # A second incarnation of an identity may start while the first still runs: a pod that was
         # force-deleted.
         if len(self.group.processes) < 8:
-            self.group.join(identity, warmth)
+            self.group.join(identity, warmth, learns=self.learns)
+
+    @precondition(lambda self: self.group.processes)
+    @rule(data=st.data(), by_bytes=st.sampled_from([0, 50, 100]))
+    def a_learner_catches_up(self, data: st.DataObject, by_bytes: int) -> None:
+        self.group.learn(self.pick(data, self.group.processes), by_bytes)
+
+    @precondition(lambda self: self.group.processes)
+    @rule(data=st.data())
+    def a_learner_loses_what_it_has(self, data: st.DataObject) -> None:
+        self.pick(data, self.group.processes).behind_bytes.clear()
 
     @precondition(lambda self: self.group.processes)
     @rule(data=st.data(), warmth=st.sampled_from(Warmth))
@@ -150,7 +172,7 @@ class Histories(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Faults end; a member that is there to be given work appears if there is none."""
-        if not hasattr(self, "world"):
+        if not hasattr(self, "group"):
             return
         group = self.group
         group.suspended.clear()

@@ -8,8 +8,10 @@ without proof.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, TaskId, Warmth
+from cooperator.model import INSTANCE, Epoch, Member, Memory, Policy, StateReplicas, TaskId, Warmth
 from cooperator.planner import Facts, Plan, View, Why, Workspace, plan
+from cooperator.planner.learners import learned_by
+from cooperator.wire import decode_leader, encode_leader
 
 POLICY = Policy()
 
@@ -28,6 +30,9 @@ class Process:
     applied: Epoch | None = None
     fails_next: bool = False
     warmth: Warmth = Warmth.WARM
+    learns: bool = False
+    behind_bytes: dict[TaskId, int] = field(default_factory=dict)
+    cannot_learn: frozenset[TaskId] = frozenset()
 
     @property
     def owned(self) -> set[TaskId]:
@@ -51,12 +56,14 @@ class UnreliableGroup:
         self.cause = ""
         self.last: Plan | None = None
         self.workspace = Workspace()
+        self.stateful: dict[str, StateReplicas] = {}
+        self.state_bytes = 100
 
     # Events
 
-    def join(self, identity: str, warmth: Warmth = Warmth.WARM) -> Process:
+    def join(self, identity: str, warmth: Warmth = Warmth.WARM, learns: bool = False) -> Process:
         self.incarnations += 1
-        process = Process(identity, f"{identity}#{self.incarnations}", warmth=warmth)
+        process = Process(identity, f"{identity}#{self.incarnations}", warmth=warmth, learns=learns)
         self.processes.append(process)
         return process
 
@@ -83,6 +90,15 @@ class UnreliableGroup:
 
     def stopped(self, process: Process) -> None:
         process.stopping.clear()
+
+    def learn(self, process: Process, by_bytes: int) -> None:
+        """It hears what to learn, and comes nearer by ``by_bytes`` in each of these tasks."""
+        told = learned_by(self.memory, self.stateful, process.identity, self.now_ms) if process.learns else {}
+        process.behind_bytes = {
+            task: max(0, process.behind_bytes.get(task, self.state_bytes) - by_bytes)
+            for task in told
+            if task not in process.owned
+        }
 
     def advance(self, by_ms: int) -> None:
         self.now_ms += by_ms
@@ -117,6 +133,7 @@ class UnreliableGroup:
                     draining=process.draining,
                     applied=process.applied,
                     warmth=process.warmth,
+                    learns=process.learns,
                 )
                 for process in self.members()
             ),
@@ -127,6 +144,9 @@ class UnreliableGroup:
             unstarted=frozenset(self.unstarted),
             cause=self.cause,
             awaited={i: until for i, until in self.awaited.items() if until > self.now_ms},
+            stateful=dict(self.stateful),
+            behind_bytes={(p.identity, p.incarnation): dict(p.behind_bytes) for p in self.members()},
+            cannot_learn={(p.identity, p.incarnation): p.cannot_learn for p in self.members()},
         )
 
     def plan_only(self) -> Plan:
@@ -141,6 +161,7 @@ class UnreliableGroup:
         view = self.view()
         decided, memory = plan(view, self.memory, self.workspace)
         check_safe(view, decided)
+        check_learners(view, self.memory, decided, memory)
         for process in self.members():
             assignment = decided.assignments[process.incarnation]
             if process.fails_next:
@@ -162,10 +183,14 @@ class UnreliableGroup:
         for _ in range(limit):
             for process in self.members():
                 self.stopped(process)
+                self.learn(process, self.state_bytes)
                 if process.draining and not process.running:
                     self.kill(process, proven=True)
+            before = self.memory
             decided = self.round()
             if not all(assignment.is_empty for assignment in decided.assignments.values()):
+                continue
+            if (before.warmups, before.standbys) != (self.memory.warmups, self.memory.standbys):
                 continue
             if decided.rejoin_at_ms is None:
                 return decided
@@ -261,6 +286,62 @@ def check_warm(view: View, decided: Plan) -> None:
             assert held or decided.revoked_why[task].why not in (Why.BALANCE, Why.DRAIN), (
                 f"{task} is taken from {member.identity}, and nobody is warm"
             )
+
+
+def check_learners(view: View, before: Memory, decided: Plan, after: Memory) -> None:
+    """The lemmas of ``cooperator.planner.learners`` that every round keeps."""
+    by_identity: dict[str, list[Member]] = {}
+    for member in view.members:
+        by_identity.setdefault(member.identity, []).append(member)
+    now_ms = view.now_ms
+
+    def has_caught_up(task: TaskId, identity: str | None = None) -> bool:
+        limit_bytes = view.stateful[task.connector].acceptable_lag_bytes
+        return any(
+            behind[task] <= limit_bytes
+            for (name, _), behind in view.behind_bytes.items()
+            if task in behind and identity in (None, name)
+        )
+
+    assert not view.stateful or decode_leader(encode_leader(after)) == after
+    everyone_learns = all(member.learns for member in view.members) and not any(view.cannot_learn.values())
+    warmups = {warmup.item: warmup for warmup in before.warmups}
+    for member in view.members:
+        for task in decided.assignments[member.member_id].revoked:
+            why = decided.revoked_why[task].why
+            if task.is_instance or task.connector not in view.stateful or not everyone_learns:
+                continue
+            known = warmups.get(task)
+            over = (
+                known is not None
+                and known.since_ms + view.stateful[task.connector].warmup_timeout_ms <= now_ms
+            )
+            if why is Why.BALANCE:
+                assert over or has_caught_up(task), f"{task} moves cold for balance"
+            since_ms = before.departing.get(member.identity, now_ms)
+            notices_ms = [ms // 2 for name, ms in view.facts.notices_ms if name == member.identity]
+            is_late = now_ms >= since_ms + min([view.policy.depart_warm_ms, *notices_ms])
+            # A task that is held for its member waits for no learner.
+            if why is Why.DRAIN and task not in decided.held and member.identity not in view.facts.gone:
+                assert over or is_late or has_caught_up(task), f"{task} moves cold before the deadline"
+    under_way = [
+        warmup
+        for warmup in after.warmups
+        if warmup.since_ms + view.stateful[warmup.connector].warmup_timeout_ms > now_ms
+        and warmup.item not in after.standbys.get(warmup.identity, ())
+    ]
+    most = max((replicas.max_warmups for replicas in view.stateful.values()), default=0)
+    assert len(under_way) <= most, f"{len(under_way)} learn at a time, at most {most} may"
+    owners = {task: m.identity for m in view.members for task in {*m.owned} - m.stopping}
+    for warmup in after.warmups:
+        assert warmup.connector in view.stateful
+        assert any(member.learns for member in by_identity[warmup.identity])
+        assert owners.get(warmup.item) != warmup.identity, "it learns what it runs"
+        earlier = warmups.get(warmup.item)
+        if earlier is not None and earlier.identity == warmup.identity:
+            assert earlier.since_ms == warmup.since_ms, "its time has begun anew"
+    for identity, tasks in after.standbys.items():
+        assert not {task for task in tasks if owners.get(task) == identity}, "a standby of itself"
 
 
 def owned(group: UnreliableGroup) -> dict[str, set[TaskId]]:

@@ -14,6 +14,7 @@ from cooperator.connectors.places import (
     place_of,
     put,
     remove_tree,
+    sizes,
     uri,
 )
 
@@ -74,6 +75,13 @@ def test_files_are_put_listed_and_removed(tmp_path: Path) -> None:
     assert directories(tmp_path / "nothing") == names(tmp_path / "nothing") == []
     remove_tree(tmp_path / "orders")
     assert directories(tmp_path) == []
+
+
+def test_sizes_are_those_of_the_files_directly_below(tmp_path: Path) -> None:
+    put(tmp_path / "a", b"12")
+    put(tmp_path / "below" / "b", b"123")
+    assert sizes(tmp_path) == {"a": 2}
+    assert sizes(tmp_path / "nowhere") == sizes(tmp_path / "a") == {}
 
 
 def test_a_directory_stays_a_path(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from cooperator.connectors.places import (
     place_of,
     put,
     remove_tree,
+    sizes,
 )
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.local.broker import EmbeddedBroker
@@ -98,6 +99,7 @@ def test_objects_of_a_store_are_read_listed_and_removed(place: Place) -> None:
     assert names(place / "orders") == ["layout.json"]
     assert directories(place / "orders") == ["unit-0"]
     assert names(place / "nothing") == directories(place / "nothing") == []
+    assert sizes(place / "orders") == {"layout.json": 2}
     with pytest.raises(FileNotFoundError):
         (place / "nothing").read_text()
     remove_tree(place / "orders")

@@ -13,6 +13,7 @@ from cooperator.agent.story import StoryLine
 from cooperator.logs import LogsConfig
 from cooperator.model import Epoch, PolicyName, TaskId
 from cooperator.runtime import RuntimeListener
+from tests.simulation.learning import SteppedLearners
 from tests.simulation.scheduler import Timer
 from tests.simulation.stepped import Queue, SteppedMembership
 from tests.simulation.tasks import Copy, SimulatedRuntime
@@ -28,7 +29,14 @@ FAREWELL_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions(WorkerOptions):
-    """Makes a supervisor's retries as short as the other times here."""
+    """Makes a supervisor's retries as short as the other times here. ``has_state``: the world's tasks have
+    state, and members can learn it."""
+
+    has_state: bool = False
+
+    @property
+    def learns(self) -> bool:
+        return self.has_state
 
     def settings(self) -> Settings:
         return Settings(
@@ -138,6 +146,7 @@ class MemberProcess(WorkerProcess):
             kill_after_ms=times.kill_after_ms,
             drain_timeout_ms=times.drain_ms,
             revocation_timeout_ms=times.revocation_ms,
+            has_state=self.simulation.shape.state is not None,
         )
         self.agent = SimulatedAgent(options, self)
         self.agent.begin()
@@ -175,6 +184,9 @@ class SimulatedAgent(Agent):
         self._logs.config.on_restart(self._restart)
         self._queue.put(self._config_event)
         self._group.start()
+        learners: object = self._learners
+        if isinstance(learners, SteppedLearners):
+            learners.begin(self.process, self._calls)
 
     def _turn(self) -> None:
         if self._code is not None:

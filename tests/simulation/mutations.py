@@ -28,6 +28,7 @@ from cooperator.planner import claims, default, holds, roster, step
 from cooperator.planner.assignors import sticky
 from cooperator.pool import decide, incarnations
 from cooperator.wire import CommitRecord, TaskRecord
+from tests.simulation import learner_mutations
 from tests.simulation.planted import Patch, planted
 
 FAST = (
@@ -35,6 +36,7 @@ FAST = (
     "AcknowledgesBeforeTheStop",
     "TakesTheOperatorForAWorker",
     "WaitsForEveryStop",
+    *learner_mutations.FAST,
 )
 """Found within so few seeds that each run of the tests looks for them."""
 

@@ -48,6 +48,8 @@ LEASE_MS = 3_000
 RENEW_DEADLINE_MS = 2_200
 RETRY_OPEN_MS = 1_000
 CHANGE_MS = 40
+NOTICE_MS = 10_000
+"""The shortest notice of a machine that will go."""
 
 
 class OperatorProcess(Process):
@@ -177,7 +179,7 @@ class OperatorProcess(Process):
         desired = PoolDesired("lake", spec.replicas, spec.template, simulation.pool_policy)
         pods = tuple(self._pod(pod) for pod in self.informer.pods.values())
         nodes = {
-            node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service)
+            node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service, notice_ms=NOTICE_MS)
             for node in self.informer.nodes.values()
         }
         decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._clock())

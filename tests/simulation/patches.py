@@ -22,6 +22,7 @@ from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from tests.simulation import process, stepped
 from tests.simulation.connections import Connections
+from tests.simulation.learning import SteppedLearners
 from tests.simulation.loop import Loop
 from tests.simulation.simulation import Simulation
 from tests.simulation.topics import SimulatedLogs, Transport
@@ -64,6 +65,8 @@ def simulated(simulation: Simulation) -> Iterator[None]:
         "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stepped.Queue, Empty=queue.Empty),
         "cooperator.agent.main.Endpoint": stepped.Endpoint,
         "cooperator.agent.main.LeaderCalls": stepped.Calls,
+        "cooperator.agent.main.LearnerThread": SteppedLearners,
+        "cooperator.agent.learner_thread.supervised": stepped.NoThread,
         "cooperator.leader.leader_thread.supervised": stepped.NoThread,
         "cooperator.leader.member_lead.LeaderThread": stepped.SteppedLead,
         "cooperator.leader.routes.asyncio": stepped.Futures,

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from cooperator.group import GroupState
+from cooperator.leader.state import LeaderState
 from cooperator.model import TaskId, Warmth
 
 if TYPE_CHECKING:
@@ -67,11 +68,26 @@ class Rest:
         if lead is not None and lead.machine.state.refusal:
             # The leader reads a limit that was raised only after a pause.
             return f"refused: {lead.machine.state.refusal}"
+        learning = lead and self._learning(lead.machine.state)
+        if learning:
+            return learning
         plan = lead.machine.state.plan if lead is not None else None
         if plan is not None and plan.held:
             return f"held: {sorted(map(str, plan.held))}"
         if plan is not None and plan.rejoin_at_ms is not None:
             return f"the leader waits until {plan.rejoin_at_ms}"
+        return ""
+
+    def _learning(self, state: LeaderState) -> str:
+        """Every warm-up is over, and every standby is learned."""
+        if state.memory.warmups:
+            return f"warm-ups: {state.memory.warmups}"
+        learning = {member.identity: member.runtime.learning.tasks for member in self._simulation.members}
+        for identity, tasks in state.memory.standbys.items():
+            if learning.get(identity) != tasks:
+                return f"{identity} learns {sorted(learning.get(identity, ()))} instead of {sorted(tasks)}"
+        if not state.memory.standbys and any(learning.values()):
+            return f"still learned: {learning}"
         return ""
 
     def _tasks(self) -> str:

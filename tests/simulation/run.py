@@ -5,12 +5,20 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from cooperator.leader.group_record import OVERHEAD_BYTES
-from cooperator.model import PolicyName
+from cooperator.model import PolicyName, StateReplicas
 from cooperator.wire import RestartRecord, encode_config
 from tests.simulation import fleets
 from tests.simulation.cleaner import Cleaner
 from tests.simulation.faults import ALL as FAULTS
-from tests.simulation.faults import Fault, NodeIsInterrupted
+from tests.simulation.faults import (
+    Fault,
+    LearnersStall,
+    MemberIsKilled,
+    NodeIsInterrupted,
+    PodIsDeleted,
+    WorkerIsScaled,
+)
+from tests.simulation.learning import ACCEPTABLE_BYTES
 from tests.simulation.patches import simulated
 from tests.simulation.promises import ALL as PROMISES
 from tests.simulation.promises import Broken, Promise
@@ -83,7 +91,7 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         fleet=fleets.drawn(random.random()),
         warm_up_ms=random.choice([0, 500, 2_000, 6_000]),
     )
-    shape = _limited(seed, shape)
+    shape = _with_state(seed, _limited(seed, shape))
     # Swarm testing: a few kinds at a time combine in ways that many would hide.
     possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]
     kinds = random.sample(possible, random.randint(2, 12))
@@ -92,7 +100,8 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         Scheduled(index, at_ms, random.choice(kinds), random.getrandbits(32))
         for index, at_ms in enumerate(_moments(random, count))
     ]
-    return shape, [*faults, *_interruptions(seed, shape, count)], random.getrandbits(64)
+    more = [*_interruptions(seed, shape, count), *_of_learners(seed, shape, count + 1)]
+    return shape, [*faults, *more], random.getrandbits(64)
 
 
 def _interruptions(seed: int, shape: Shape, index: int) -> list[Scheduled]:
@@ -102,6 +111,34 @@ def _interruptions(seed: int, shape: Shape, index: int) -> list[Scheduled]:
     if seed in FOUND or random.random() > 0.25 or (shape.fleet.has_stock and not kind.concerns_stock):
         return []
     return [Scheduled(index, random.randint(WARM_UP_MS, SAFETY_MS), kind, random.getrandbits(32))]
+
+
+def _with_state(seed: int, shape: Shape) -> Shape:
+    """In a third of the worlds of members of ours tasks have state. Drawn by itself, like limits."""
+    random = Random(f"state of {seed}")
+    if seed in FOUND or shape.fleet.has_stock or random.random() > 0.33:
+        return shape
+    state = StateReplicas(
+        standbys=random.choice([0, 0, 1, 2]),
+        max_warmups=random.choice([1, 2]),
+        acceptable_lag_bytes=ACCEPTABLE_BYTES,
+        warmup_timeout_ms=12_000,
+    )
+    return replace(shape, state=state, unlearnable=random.choice([-2, 0]))
+
+
+def _of_learners(seed: int, shape: Shape, index: int) -> list[Scheduled]:
+    """Learners lag, and members come and go for whom something has to be learned."""
+    random = Random(f"learners of {seed}")
+    if shape.state is None:
+        return []
+    kinds = [LearnersStall, WorkerIsScaled, PodIsDeleted, MemberIsKilled]
+    return [
+        Scheduled(
+            index + n, random.randint(WARM_UP_MS, SAFETY_MS), random.choice(kinds), random.getrandbits(32)
+        )
+        for n in range(random.randint(1, 4))
+    ]
 
 
 def _limited(seed: int, shape: Shape) -> Shape:
@@ -142,7 +179,7 @@ def run(
     shape, faults, chance = history(seed)
     if policy is not PolicyName.DEFAULT:
         # Nothing is held for a member that is away: Eager has no delay.
-        shape = replace(shape, policy=policy, fleet=fleets.Agents, hold_ms=0)
+        shape = replace(shape, policy=policy, fleet=fleets.Agents, hold_ms=0, state=None)
     happening = [
         fault
         for fault in faults

@@ -12,7 +12,7 @@ from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.logs import Topics as TopicNames
-from cooperator.model import Fencing, Member, Memory, Policy, PolicyName
+from cooperator.model import Fencing, Member, Memory, Policy, PolicyName, StateReplicas
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from cooperator.pool import PoolPolicy
@@ -80,7 +80,8 @@ class Shape:
     """The start of a world. ``operators`` is the number of Deployments' pods. ``warm_up_ms`` is the longest
     time that a member's runtime takes before it can run anything; 0 means that it can at once.
     ``record_bytes`` is the broker's limit of the group's record while faults happen; 0 means Kafka's default.
-    ``policy`` is the Worker's.
+    ``policy`` is the Worker's. ``state`` is set in worlds whose tasks have state; there, nobody catches up on
+    the tasks with the number ``unlearnable``.
     """
 
     replicas: int
@@ -94,6 +95,8 @@ class Shape:
     warm_up_ms: int = 0
     record_bytes: int = 0
     policy: PolicyName = PolicyName.DEFAULT
+    state: StateReplicas | None = None
+    unlearnable: int = -2
 
 
 class Simulation:
@@ -116,6 +119,7 @@ class Simulation:
             join_wait_ms=times.join_wait_ms,
             # Nobody proves the end of a stock worker here: held forever, its tasks would never be at rest.
             fencing=Fencing.BEST_EFFORT,
+            depart_warm_ms=times.drain_ms // 2,
         )
         self.pool_policy = PoolPolicy(
             drain_timeout_ms=times.drain_ms,
@@ -161,6 +165,7 @@ class Simulation:
         """Those whose stop never ends."""
         self.sleepers: list[WorkerProcess] = []
         self.errors: list[str] = []
+        self.writes_of_learners: list[str] = []
         if shape.record_bytes:
             self.limit_records(shape.record_bytes)
             self.healing.append(lambda: self.limit_records(settings.max_record_bytes))
@@ -180,7 +185,7 @@ class Simulation:
         from tests.simulation.spec import ConnectorSpec
 
         for name, tasks_max in self.shape.connectors:
-            self.spec.connectors[name] = ConnectorSpec(tasks_max)
+            self.spec.connectors[name] = ConnectorSpec(tasks_max, state=self.shape.state)
         self.spec.touch()
         self.cluster.monitor()
         for number in range(self.shape.operators):

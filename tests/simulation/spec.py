@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from cooperator.model import Desired, DesiredConnector, TargetState, TaskId
+from cooperator.model import Desired, DesiredConnector, StateReplicas, TargetState, TaskId
 from tests.simulation.tasks import UNITS
 
 
@@ -29,12 +29,14 @@ class ConnectorSpec:
     paused: bool = False
     weight: float = 1.0
     version: int = 0
+    state: StateReplicas | None = None
 
     def desired(self) -> DesiredConnector:
         config = {
             "connector.class": "simulated",
             "tasks.max": str(self.tasks_max),
             "version": str(self.version),
+            **({} if self.state is None else self.state.settings()),
         }
         state = TargetState.PAUSED if self.paused else TargetState.STARTED
         return DesiredConnector(config, state, self.weight)

@@ -12,9 +12,11 @@ from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.state_query import StateError, StateQuery
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeListener, TaskSpec
+from tests.simulation.learning import SimulatedLearning
 from tests.simulation.scheduler import Act
 
 if TYPE_CHECKING:
+    from cooperator.runtime.learners import Learned
     from tests.simulation.simulation import Simulation
     from tests.simulation.worker import WorkerProcess
 
@@ -97,6 +99,7 @@ class SimulatedRuntime:
         self.stuck_for_ever = False
         self.warm = True
         self._waiting: list[tuple[Copy, TaskSpec]] = []
+        self.learning = SimulatedLearning(member)
 
     def warm_up(self) -> bool:
         self.warm = not self._simulation.shape.warm_up_ms
@@ -106,6 +109,12 @@ class SimulatedRuntime:
 
     def state(self, subject: Subject, query: StateQuery) -> dict[str, Any]:
         raise StateError("the simulation has no state of queries")
+
+    def learn(self, wanted: Mapping[TaskId, Mapping[str, str]]) -> None:
+        self.learning.learn(wanted)
+
+    def learned(self) -> "list[Learned]":
+        return self.learning.learned()
 
     def _warmed_up(self) -> None:
         if self._simulation.warm_ups_fail:

@@ -18,6 +18,7 @@ from cooperator.model import (
     TaskStatus,
     Unstopped,
     Warmth,
+    Warmup,
 )
 from cooperator.wire import (
     AgentAssignment,
@@ -75,6 +76,7 @@ REPORTS = st.builds(
     zone=TEXT,
     nonce=INT64,
     warmth=st.sampled_from(Warmth),
+    learns=st.booleans(),
 )
 METADATA = st.builds(
     Metadata,
@@ -123,6 +125,7 @@ POLICIES = st.builds(
     strict_spread=st.booleans(),
     fencing=st.sampled_from(Fencing),
     hung_after_ms=TIME_MS,
+    depart_warm_ms=TIME_MS,
 )
 HOLDS = st.builds(
     Hold,
@@ -166,4 +169,7 @@ MEMORIES = st.builds(
     orphans=st.lists(TEXT, max_size=3).map(tuple),
     addresses=st.dictionaries(TEXT, TEXT, max_size=3),
     kip415=st.none() | KIP415,
+    warmups=st.lists(st.builds(Warmup, TEXT, COUNT, TEXT, TIME_MS), max_size=3).map(tuple),
+    standbys=st.dictionaries(TEXT, TASK_SETS, max_size=3),
+    departing=st.dictionaries(TEXT, TIME_MS, max_size=3),
 )

@@ -120,7 +120,7 @@ def test_the_bytes_do_not_change_from_release_to_release() -> None:
         b'"incarnations":{},"holds":{"lake-2":{"tasks":[1,-1,1],"since_ms":1,"deadline_ms":2,'
         b'"not_before_ms":0,"incarnation":"","reason":"Departed","cause":"","blanket":false}},'
         b'"returns":{},"former":{},"joins":{},"unstopped":[],"moving":{},"stock":false,"leaseless":[],"managed":[],'
-        b'"orphans":[],"addresses":{}},'
+        b'"orphans":[],"addresses":{},"warmups":[],"standbys":{},"departing":{}},'
         b'"connectors":["a","b"]}',
     )
     assert encode_leader(Owner("c", "n", "w")) == Record(

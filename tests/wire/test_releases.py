@@ -149,9 +149,10 @@ def _without(now: Any, first: Any) -> Any:
     return now
 
 
-def test_a_member_without_warmth_counts_as_warm() -> None:
-    """A member of the first release, which had no such word."""
+def test_a_member_without_warmth_counts_as_warm_and_learns_nothing() -> None:
+    """A member of the first release, which had no such words."""
     for protocol in Protocol:
         read = decode_metadata(bytes.fromhex(GOLDEN[f"metadata {protocol.value}"])).agent
         assert read is not None
         assert read.warmth is Warmth.WARM
+        assert not read.learns

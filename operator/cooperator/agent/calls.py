@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from cooperator.agent import instructions as do
 from cooperator.leader.tls import SERVER_NAME, LeaderTrust, certificate_problem
 from cooperator.model import SessionKey
 from cooperator.supervision import supervised
-from cooperator.wire import sign
+from cooperator.wire import LearnerReport, encode_learner_report, sign
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,19 @@ class LeaderCalls:
         """Ask for confirmation of the lease, signed if there is a session key. LeaderConfirmed follows, or
         nothing."""
         self._submit(self._ask(order))
+
+    def learned(self, leader_url: str, report: LearnerReport) -> "Future[tuple[int, str]]":
+        """Report what is learned, signed if there is a session key: the HTTP code and body of the answer; 0
+        with the reason if the leader cannot be reached."""
+        return asyncio.run_coroutine_threadsafe(self._learned(leader_url, report), self._loop)
+
+    async def _learned(self, leader_url: str, report: LearnerReport) -> tuple[int, str]:
+        body = encode_learner_report(report)
+        url = f"{leader_url.rstrip('/')}/learners"
+        try:
+            return await self._send(url, body, self._headers(body), _ASK_S)
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            return 0, f"{url}: {_words(failure)}"
 
     async def _post(self, order: do.PostTaskConfigs) -> None:
         body = json.dumps([dict(config) for config in order.configs], separators=(",", ":")).encode()

@@ -187,6 +187,7 @@ class AgentGroupListener:
             zone=options.zone,
             nonce=report.nonce,
             warmth=report.warmth,
+            learns=options.learns,
         )
         return Metadata(self.url, report.config_offset, allocation, agent)
 

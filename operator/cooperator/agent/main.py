@@ -15,6 +15,7 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.calls import LeaderCalls
 from cooperator.agent.elected_lead import MakeLead, member_lead
+from cooperator.agent.learner_thread import LearnerThread
 from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener, EventOf
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.metrics import MemberMetrics, MetricsListener
@@ -32,7 +33,7 @@ from cooperator.group import GroupConfig, Listener, Membership
 from cooperator.leader.endpoint import Endpoint
 from cooperator.log_lines import common, within
 from cooperator.logs import Logs, LogsConfig, LogTimeout, open_logs
-from cooperator.model import Epoch, TaskId, TaskState
+from cooperator.model import Epoch, StateReplicas, TaskId, TaskState
 from cooperator.model.status import HUNG
 from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
@@ -104,6 +105,7 @@ class Agent:
         self._calls = LeaderCalls(
             self.tell, lambda: self._logs.config.snapshot().session_key, now_ms, options.leader_ca
         )
+        self._learners: LearnerThread | None = None
         self._group: GroupMembership
         self._logs: Logs
         self._runtime: Runtime
@@ -156,6 +158,8 @@ class Agent:
         if self._runtime.warm_up():
             # Before the first join, which reports it.
             self._take(lambda supervisor: ev.WarmUpBegun())
+        if self.options.learns:
+            self._learners = LearnerThread(self._runtime, self._calls, self._supervisor.standing, now_ms)
         self._group = self._parts.group(self.options.group_config(), self._listener)
         if self._parts.lead is not None:
             self._listener.lead = self._parts.lead(
@@ -170,12 +174,16 @@ class Agent:
         self._logs.config.on_restart(self._restart)
         self._queue.put(self._config_event)
         self._group.start()
+        if self._learners is not None:
+            self._learners.start()
         log.info("member %s of group %s at %s", self.options.identity, self.options.group_id, self.url)
         while self._code is None:
             self._step()
         return self._end(self._code)
 
     def _config_event(self, supervisor: SynchronizedSupervisor) -> ev.Event:
+        if self._learners is not None:
+            self._learners.wake()
         return ev.ConfigChanged(self._logs.config.snapshot())
 
     def _restart(self, record: RestartRecord) -> None:
@@ -292,7 +300,8 @@ class Agent:
         log.info("starting %s (attempt %d) under %s", order.task, order.attempt, order.epoch)
         try:
             committed = self._committed(order.task)
-            spec = TaskSpec(order.task, order.config, order.paused, order.epoch, committed)
+            is_learned = self._is_learned(order.task)
+            spec = TaskSpec(order.task, order.config, order.paused, order.epoch, committed, is_learned)
             self._runtime.start(spec, order.attempt)
         except Exception as error:
             log.exception("the runtime did not accept %s", order.task)
@@ -300,6 +309,10 @@ class Agent:
             from cooperator.runtime.traces import describe, lasting_reason
 
             self.tell(ev.Failed(order.task, order.attempt, describe(error), lasting_reason(error)))
+
+    def _is_learned(self, task: TaskId) -> bool:
+        connector = self._logs.config.snapshot().connectors.get(task.connector)
+        return connector is not None and StateReplicas.of(connector.config) is not None
 
     def _committed(self, task: TaskId) -> Sequence[Mapping[str, str]]:
         """Where an instance continues from: its connector's tasks in the config log."""
@@ -311,6 +324,8 @@ class Agent:
         self._group.stop(leave=False, timeout_s=_LEAVE_S)
         if self._listener.lead is not None:
             self._listener.lead.stop(_CLOSE_S)
+        if self._learners is not None:
+            self._learners.stop(_CLOSE_S)
         if not self._runtime.close(_CLOSE_S):
             log.critical("the runtime cannot be closed: killing the process group")
             self._watchdog.kill()

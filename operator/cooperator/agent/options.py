@@ -95,6 +95,11 @@ class WorkerOptions:
             )
         self.group_config()
 
+    @property
+    def learns(self) -> bool:
+        """Whether the member can learn the state of tasks that others run."""
+        return self.runtime is RuntimeKind.SPARK
+
     def group_config(self) -> GroupConfig:
         return GroupConfig(
             bootstrap_servers=self.bootstrap_servers,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from cooperator.agent.events import Event
 from cooperator.agent.instructions import Instruction
+from cooperator.agent.learner_talk import LearnerStanding
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import Phase, Report
 from cooperator.agent.story import StoryLine
@@ -70,6 +71,14 @@ class SynchronizedSupervisor:
     def report(self) -> Report:
         with self._lock:
             return self._supervisor.report
+
+    def standing(self) -> LearnerStanding:
+        """The part of the state on which questions about learners depend."""
+        with self._lock:
+            state = self._supervisor.state
+            return LearnerStanding(
+                state.member_id, state.leader_url, state.applied, frozenset(state.tasks), state.config
+            )
 
     def story(self, task: TaskId) -> list[StoryLine]:
         with self._lock:

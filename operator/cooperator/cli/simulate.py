@@ -1,5 +1,6 @@
 """``cooperator simulate``."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,15 @@ import typer
 
 from cooperator.model import PolicyName
 from cooperator.terminal.console import Console
+
+
+class SimulatedPolicy(StrEnum):
+    """The policies of Workers, and Kafka Streams' rule for comparison."""
+
+    DEFAULT = "Default"
+    KIP415 = "Kip415"
+    EAGER = "Eager"
+    STREAMS = "Streams"
 
 
 def _example(wanted: bool) -> None:
@@ -27,7 +37,15 @@ def simulate(
             )
         ),
     ],
-    policy: Annotated[PolicyName, typer.Option(help="Scheduling policy.")] = PolicyName.DEFAULT,
+    policy: Annotated[
+        SimulatedPolicy,
+        typer.Option(
+            help=(
+                "Scheduling policy. Streams is Default with Kafka Streams' rule for tasks with state: "
+                "2 warm-ups, and a look at them every 10 minutes."
+            )
+        ),
+    ] = SimulatedPolicy.DEFAULT,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for rounds and metrics, as JSON lines.")
     ] = None,
@@ -53,13 +71,15 @@ def simulate(
     from cooperator.scenarios import run, run_comparison, run_story
     from cooperator.scenarios.scenario import ScenarioError
 
+    probing = policy is SimulatedPolicy.STREAMS
+    planned_by = PolicyName.DEFAULT if probing else PolicyName(policy.value)
     try:
         if compare:
             typer.echo(run_comparison(scenarios), nl=False)
         elif story is not None:
-            typer.echo(run_story(scenarios, story, policy, informed))
+            typer.echo(run_story(scenarios, story, planned_by, informed, probing))
         else:
-            typer.echo(run(scenarios, policy, output, informed))
+            typer.echo(run(scenarios, planned_by, output, informed, probing))
     except (ScenarioError, OSError) as error:
         Console().error(str(error))
         raise typer.Exit(1) from None

@@ -77,7 +77,8 @@ class UnitContext:
     created. ``cancelled`` is set when the unit is to stop; anything that waits must watch it. ``session``
     returns the member's Spark session and starts it when needed; ``server`` is where queries run when they do
     not run in that session. ``say`` shows users what the unit waits for; an empty text clears it. ``closing``
-    is unwound, in reverse order, once nothing of the unit runs any more.
+    is unwound, in reverse order, once nothing of the unit runs any more. ``is_learned``: other members may
+    learn the state of its query.
     """
 
     group_id: str
@@ -95,6 +96,7 @@ class UnitContext:
     attempt: int = 0
     fence: Fence | None = None
     server: Server | None = None
+    is_learned: bool = False
 
 
 class Delivery(StrEnum):

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -85,6 +85,23 @@ def directories(place: Place) -> list[str]:
         return sorted(path.name for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
     found = place.store.list_with_delimiter(f"{place.key}/")["common_prefixes"]
     return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+
+def sizes(place: Place) -> dict[str, int]:
+    """Returns the sizes in bytes of the files directly below, by name; empty if there is nothing.
+
+    Files that go meanwhile are left out.
+    """
+    if isinstance(place, StorePlace):
+        found = place.store.list_with_delimiter(f"{place.key}/")["objects"]
+        return {entry["path"].rpartition("/")[2]: entry["size"] for entry in found}
+    known: dict[str, int] = {}
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_file():
+                    known[entry.name] = entry.stat().st_size
+    return known
 
 
 def put(place: Place, content: bytes) -> None:

@@ -83,7 +83,7 @@ class SparkConnector(Connector[S], Generic[S]):
         def prepare(session: "SparkSession", context: UnitContext, fence: Fence) -> QueryStarts:
             stream = self.reader(session, options, context)
             guard_session(stream.sparkSession, fence, context)
-            set_state_format(stream, context.checkpoint)
+            set_state_format(stream, context.checkpoint, context.is_learned)
             return query_starts(self, stream, options, context)
 
         server = context.server

@@ -7,7 +7,12 @@ version of its successor.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.offsets.unit_log import WITH_STATE, commit_version, recorded_settings
+from cooperator.connectors.offsets.unit_log import (
+    WITH_STATE,
+    commit_version,
+    record_setting,
+    recorded_settings,
+)
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.places import Place, directories
 
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+LEARNED: Final = "dev.cooperator.spark.LearnedStateProvider"
+"""Spark's provider with RocksDB, which takes over what a learner of its member has (decision 114)."""
 FORMAT: Final = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 STATE: Final = "state"
@@ -35,12 +42,13 @@ _NOT_RUN: Final = "CheckpointInfo length: "
 """With this assertion Spark 4.1 ends a query whose sink has taken a batch without running all of it."""
 
 
-def set_state_format(rows: "DataFrame", checkpoint: Place) -> None:
+def set_state_format(rows: "DataFrame", checkpoint: Place, is_learned: bool = False) -> None:
     """Sets in the query's session what its checkpoint fixes, or the best for a new one.
 
-    Raises ``OptionError`` where only one of query and checkpoint has state. The provider and the number of
-    partitions that a checkpoint has recorded are restored by Spark itself. On a Spark Connect server, whose
-    plans are not visible here, its own settings apply.
+    ``is_learned``: other members may learn the state. The caller holds the unit. Raises ``OptionError`` where
+    only one of query and checkpoint has state. The provider and the number of partitions that a checkpoint
+    has recorded are restored by Spark itself. On a Spark Connect server, whose plans are not visible here,
+    its own settings apply.
     """
     if not hasattr(rows, "_jdf"):
         return
@@ -51,10 +59,17 @@ def set_state_format(rows: "DataFrame", checkpoint: Place) -> None:
         return
     if found is not None and STATE not in directories(checkpoint):
         raise _refused()
+    recorded = recorded_settings(checkpoint).get(PROVIDER)
+    provider = recorded or session.conf.get(PROVIDER, "")
     if found is None:
-        provider = recorded_settings(checkpoint).get(PROVIDER) or session.conf.get(PROVIDER, "")
-        found = WITH_STATE if provider == ROCKSDB else 1
+        found = WITH_STATE if provider in (ROCKSDB, LEARNED) else 1
     session.conf.set(FORMAT, str(found))
+    wanted = LEARNED if is_learned and found == WITH_STATE else ROCKSDB
+    if provider in (ROCKSDB, LEARNED) and provider != wanted:
+        # Both write the same files, so that a checkpoint can change between them.
+        session.conf.set(PROVIDER, wanted)
+        if recorded:
+            record_setting(checkpoint, PROVIDER, wanted)
 
 
 def check_partitions(partitions: int, checkpoint: Place) -> None:

@@ -27,6 +27,8 @@ NOTICES_MS: Final[Mapping[str, int | None]] = {
     "ToBeDeletedByClusterAutoscaler": None,
 }
 """Taints of nodes that will go, with the shortest notice that the provider promises; None: there is none."""
+SHORTEST_NOTICE_MS: Final = 30_000
+"""The shortest notice of any provider; it is assumed where there is no promise."""
 _CONDITIONS_MS: Final[Mapping[str, int | None]] = {
     "PreemptScheduled": 30_000,
     "TerminateScheduled": None,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cooperator.controller.interruptions import notice_of
+from cooperator.controller.interruptions import SHORTEST_NOTICE_MS, notice_of
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.crd.projection import milliseconds as milliseconds
 from cooperator.model import PodIncarnation
@@ -164,12 +164,14 @@ def node(body: Body, zone_label: str = "") -> Node:
     keys = {taint.get("key", "") for taint in spec.get("taints") or ()}
     conditions = body.get("status", {}).get("conditions") or ()
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    notice = notice_of(body)
     return Node(
         ready=ready,
         cordoned=bool(spec.get("unschedulable")) or bool(keys & _MAY_GO_TAINTS),
-        leaving=notice_of(body) is not None,
+        leaving=notice is not None,
         out_of_service=_OUT_OF_SERVICE in keys,
         zone=(body["metadata"].get("labels") or {}).get(zone_label, "") if zone_label else "",
+        notice_ms=0 if notice is None else notice.within_ms or SHORTEST_NOTICE_MS,
     )
 
 

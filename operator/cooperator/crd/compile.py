@@ -1,10 +1,10 @@
 """Compiles resources to the planner's terms."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from cooperator.crd.choices import DeletionPolicy, Spread
-from cooperator.crd.connector import AutoRestartSpec, Connector, State
+from cooperator.crd.connector import AutoRestartSpec, Connector, State, StateReplicasSpec
 from cooperator.crd.connector_names import named
 from cooperator.crd.worker import Worker
 from cooperator.model import (
@@ -14,8 +14,12 @@ from cooperator.model import (
     Fencing,
     Policy,
     PolicyName,
+    StateReplicas,
     TargetState,
 )
+
+HAND_OVER_MS: Final = 20_000
+"""The part of the drain time-out, at most half of it, in which a departing member stops its last tasks."""
 
 _TARGETS: Final = {
     State.RUNNING: TargetState.STARTED,
@@ -61,6 +65,7 @@ def compile_policy(worker: Worker) -> Policy:
         strict_spread=spec.spread is Spread.STRICT,
         fencing=Fencing(spec.fencing),
         hung_after_ms=spec.stock.hung_after_ms,
+        depart_warm_ms=max(spec.drain_timeout_ms - HAND_OVER_MS, spec.drain_timeout_ms // 2),
     )
 
 
@@ -73,11 +78,23 @@ def _compile(connector: Connector, is_withheld: bool) -> DesiredConnector:
             "connector.class": spec.class_,
             "tasks.max": str(spec.tasks_max),
             **_auto_restart(spec.auto_restart).settings(),
+            **_state_replicas(spec.state_replicas),
         },
         target=TargetState.STOPPED if is_withheld else _TARGETS[spec.state],
         weight=spec.task_weight,
         orphan=_is_orphan(connector),
     )
+
+
+def _state_replicas(spec: StateReplicasSpec | None) -> Mapping[str, str]:
+    if spec is None:
+        return {}
+    return StateReplicas(
+        standbys=spec.standbys,
+        max_warmups=spec.max_warmups,
+        acceptable_lag_bytes=spec.acceptable_lag_bytes,
+        warmup_timeout_ms=spec.warmup_timeout_ms,
+    ).settings()
 
 
 def _is_orphan(connector: Connector) -> bool:

@@ -138,6 +138,40 @@ class AutoRestartSpec(Model):
         return self
 
 
+class StateReplicasSpec(Model):
+    """Moves of tasks with state to members that have learned it beforehand."""
+
+    standbys: int = Field(
+        default=0,
+        ge=0,
+        le=5,
+        description=(
+            "number of other members that learn each task's state all the time; one of them goes on with the "
+            "task at once when its member's death is proven"
+        ),
+    )
+    max_warmups: int = Field(
+        default=2,
+        ge=1,
+        le=100,
+        description=(
+            "number of tasks with state in the Worker that members learn at a time in order to take them over"
+        ),
+    )
+    acceptable_lag_bytes: int = Field(
+        default=10_000_000,
+        ge=0,
+        le=1_000_000_000_000,
+        description="a member that is at most this far behind a task's newest commit has caught up",
+    )
+    warmup_timeout_ms: int = Field(
+        default=600_000,
+        ge=1_000,
+        le=86_400_000,
+        description="time after which a task moves to a member that has not caught up",
+    )
+
+
 class WorkerReference(Reference):
     """The Worker that runs a Connector; fixed once tasks may have started."""
 
@@ -183,6 +217,13 @@ class ConnectorSpec(Model):
         description="Delete: the connector is deleted with this resource; Orphan: it keeps running",
     )
     state: Annotated[State, Lenient] = Field(default=State.RUNNING, description="desired state of the tasks")
+    state_replicas: StateReplicasSpec | None = Field(
+        default=None,
+        description=(
+            "set, if only to {}: tasks with state run on while the members that they move to learn it; "
+            "unset: they stop first, and read their state where they start"
+        ),
+    )
     restart_nonce: str = Field(
         default="",
         max_length=253,

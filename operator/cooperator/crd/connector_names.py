@@ -41,6 +41,11 @@ def named(worker: Worker, connectors: Iterable[Connector]) -> Named:
                 f"{worker.spec.runtime}, where a connector has the name of its resource; delete the "
                 "resource, and create it again without the field"
             )
+        elif connector.spec.state_replicas is not None and worker.spec.is_stock:
+            refused[resource] = (
+                f"spec.stateReplicas: Worker {worker.metadata.name} has runtime: connect, whose workers "
+                "cannot learn what tasks keep; remove the field"
+            )
         elif name in found:
             refused[resource] = name_is_taken(connector, found[name])
         else:

@@ -69,6 +69,12 @@ def definitions() -> dict[str, Schema]:
                     ".status.heldSummary",
                     "tasks that wait, and their longest remaining time",
                 ),
+                (
+                    "Warming",
+                    "string",
+                    ".status.warmingSummary",
+                    "a task with state that waits for the member that learns it",
+                ),
                 ("Worker", "string", ".spec.workerRef.name", "the Worker that runs it"),
                 ("Reason", "string", f"{_READY}.reason", "reason of the condition Ready"),
             ],

@@ -194,6 +194,10 @@ class TaskStatusEntry(Projection):
     reported_at: Word = Field(
         default="", description="time (RFC 3339) of the member's last report, to which the figures refer"
     )
+    learning: Sentence = Field(
+        default="",
+        description="which members learn the task's state: warming on lake-4, 12 MB behind; empty: none",
+    )
     last_error: Sentence = Field(default="", description="last error, also when the task runs again")
     next_attempt: Word = Field(
         default="", description="time (RFC 3339) of the next automatic restart; empty: none"
@@ -219,6 +223,13 @@ class ConnectorStatus(Projection):
     held_summary: Word = Field(
         default="",
         description="number of held tasks, and the longest remaining hold when this was written: 4, 38s",
+    )
+    warming_summary: Word = Field(
+        default="",
+        description=(
+            "a task that a member learns in order to take it over, and the number of others: "
+            "orders-2 on lake-4, 12 MB behind, 3 more; empty: none"
+        ),
     )
     tasks: TaskCounts | None = Field(default=None, description="counts of tasks; absent: not known yet")
     lag: Count | None = Field(

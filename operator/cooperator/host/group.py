@@ -73,4 +73,5 @@ def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:
         poisoned=pool.poisoned,
         suspected=pool.suspected,
         zones=pool.zones,
+        notices_ms=pool.notices_ms,
     )

@@ -33,7 +33,12 @@ def kept_of_connector(now: Status, before: Status) -> dict[str, Any]:
     tasks = before.get("tasks")
     if not isinstance(tasks, Mapping) or not tasks.get("desired"):
         return dict(now)
-    return {**now, **_chosen(before, (*_OF_BOTH, *_OF_CONNECTORS))}
+    kept = _chosen(before, (*_OF_BOTH, *_OF_CONNECTORS))
+    # The progress of learners would look current, too.
+    entries = [
+        {**each, "learning": ""} if each.get("learning") else each for each in kept.get("taskStatuses", ())
+    ]
+    return {**now, **kept, **({"taskStatuses": entries} if entries else {})}
 
 
 def _kept_member(now: Status, before: Status) -> Status:

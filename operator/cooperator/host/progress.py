@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cooperator.model import TaskState
+from cooperator.model import LEARNERS_VALID_MS, TaskState
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.model.trace import error_of
 
@@ -92,6 +92,26 @@ def _is_readable(name: str, value: Any) -> bool:
     if name == "units":
         return isinstance(value, Mapping) or (isinstance(value, int) and abs(value) < _MOST)
     return name not in _TEXTS or isinstance(value, str)
+
+
+def learning(task: Mapping[str, Any], now_ms: int) -> str:
+    """The members that learn the task's state: ``warming on lake-4, 12 MB behind``; empty if none does.
+
+    A figure of a member that has not reported for ``LEARNERS_VALID_MS`` is not shown.
+    """
+    words = {"warmup": "warming", "standby": "standby"}
+    said = []
+    for each in task.get("learners", ()):
+        what = f"{words.get(each['role'], each['role'])} on {each['member']}"
+        behind = each["behind_bytes"] if now_ms < each["heard_ms"] + LEARNERS_VALID_MS else None
+        if each["problem"]:
+            what += f": {each['problem']}"
+        elif each["caught_up"] and behind is not None:
+            what += ", caught up"
+        elif behind is not None:
+            what += f", {behind / 1_000_000:,.0f} MB behind"
+        said.append(what)
+    return "; ".join(said)
 
 
 def total(values: Iterable[int | None]) -> int | None:

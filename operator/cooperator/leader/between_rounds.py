@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from cooperator.leader import absences
 from cooperator.leader import events as ev
+from cooperator.leader.learner_reports import learning_of
 from cooperator.leader.planning import Planning
 from cooperator.leader.reconcile import remembers, with_managed
 from cooperator.leader.regroup import GATHER_MS, NEW_TASKS, committed_since
@@ -130,6 +131,9 @@ class BetweenRounds:
         whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not assignment.is_empty for assignment in what_if.assignments.values()):
             return ", ".join(sorted(whys)) or "an assignment changes"
+        learning = learning_of(state.memory, fitted.memory)
+        if learning:
+            return f"new {', '.join(learning)} of tasks with state"
         if state.plan is not None and what_if.rejoin_at_ms != state.plan.rejoin_at_ms:
             state.plan = replace(state.plan, rejoin_at_ms=what_if.rejoin_at_ms, held=what_if.held)
         return ""

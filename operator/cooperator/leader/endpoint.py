@@ -23,6 +23,7 @@ _BODY_BYTES = {
     "POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES,
     "PUT /connectors/{name}/fence": 4_096,
     "POST /lease": 4_096,
+    "POST /learners": 256 * 1024,
 }
 """Limits of specific routes, in bytes. The configurations of all tasks of a connector arrive in one body."""
 _SMALL_BYTES = 64 * 1024

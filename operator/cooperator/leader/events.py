@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cooperator.leader.starts import MemberIncarnation
-from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId, TaskStatus
+from cooperator.model import (
+    ClusterConfig,
+    Desired,
+    LearnerProgress,
+    Member,
+    Memory,
+    Policy,
+    TaskId,
+    TaskStatus,
+)
 from cooperator.planner.view import Facts
 from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord
 
@@ -195,6 +204,14 @@ class ProducersFenced:
 
 
 @dataclass(frozen=True, slots=True)
+class LearnerReported:
+    """A member says how far it is with each task that it learns."""
+
+    member_id: str
+    learned: Mapping[TaskId, LearnerProgress]
+
+
+@dataclass(frozen=True, slots=True)
 class StatusesRead:
     """The status log, read to its end after the ``ReadStatuses`` with the same fields."""
 
@@ -229,6 +246,7 @@ Event = (
     | RestartRequested
     | FenceRequested
     | ProducersFenced
+    | LearnerReported
     | StatusesRead
     | Tick
 )

@@ -158,6 +158,11 @@ class LeaderThread:
         """See ``Writes.fenced``; the future yields the HTTP code."""
         return self._request(lambda request: ev.ProducersFenced(record, generation, request))
 
+    def learned(self, event: ev.LearnerReported) -> "Future[object]":
+        """Hand over a member's report; the future yields what it is to learn (``LeaderMachine.to_learn``)."""
+        self.submit(event)
+        return self.ask(lambda machine: machine.to_learn(event.member_id, self._clock_ms()))
+
     def lacks_for_hand_back(self) -> "Future[object]":
         """See ``LeaderMachine.lacks_for_hand_back``."""
         return self.ask(lambda machine: machine.lacks_for_hand_back(self._clock_ms()))

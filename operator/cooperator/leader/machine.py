@@ -19,6 +19,7 @@ from typing import Final
 from cooperator.leader import events as ev
 from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.invariants import BrokenInvariant, check
+from cooperator.leader.learner_reports import to_learn
 from cooperator.leader.planning import Planning
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.repeats import REPEAT_MS, Repeats, RoundRequests
@@ -29,7 +30,7 @@ from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.leader.story import StateSummary, Story, StoryLine
 from cooperator.leader.writes import Writes
-from cooperator.model import Epoch, Memory, Policy
+from cooperator.model import Epoch, Memory, Policy, ToLearn
 from cooperator.planner.view import View
 
 RETRY_MS: Final = 1_000
@@ -53,6 +54,8 @@ class LeaderMachine:
         self._before = self._mark = StateSummary.of(state)
         self._durable: Memory | None = None
         self._now_ms = 0
+        self._is_no_news = False
+        """Whether the last event can change no decision."""
         self._story = Story()
         self._requests = RoundRequests(settings.coalesce_ms)
         self._repeats = Repeats()
@@ -111,6 +114,11 @@ class LeaderMachine:
         """The view with which a round would be planned now."""
         return self._planning.view(now_ms, cause)
 
+    def to_learn(self, member_id: str, now_ms: int) -> tuple[ToLearn, ...] | None:
+        """The tasks that this member is to learn; None: it was not in the last round."""
+        state = self._state
+        return to_learn(state.learners, state.memory, state.members, member_id, now_ms)
+
     def lacks_for_hand_back(self, now_ms: int) -> str:
         """Returns why a stock worker that led from now on would move something; empty when it would not."""
         return self._between.lacks_for_hand_back(now_ms)
@@ -139,7 +147,7 @@ class LeaderMachine:
         """The instructions that follow from ``event``."""
         self._before, self._now_ms = self._mark, now_ms
         out = self._learn(event, now_ms)
-        if not isinstance(event, _ENDS_HERE):
+        if not isinstance(event, _ENDS_HERE) and not self._is_no_news:
             out = [*out, *self._between.consider(now_ms)]
         for instruction in out:
             if isinstance(instruction, ev.WakeAt):
@@ -151,6 +159,7 @@ class LeaderMachine:
     def _learn(self, event: ev.Event, now_ms: int) -> list[ev.Instruction]:
         """Note what ``event`` says; the instructions are those that only this event can cause."""
         state = self._state
+        self._is_no_news = False
         match event:
             case ev.LeadTaken():
                 return self._rounds.lead_taken(event, now_ms)
@@ -209,6 +218,8 @@ class LeaderMachine:
                 return self._writes.restart(event)
             case ev.ProducersFenced():
                 return self._writes.fenced(event, now_ms)
+            case ev.LearnerReported():
+                self._is_no_news = not state.learners.hear(event, state.members, now_ms)
             case ev.FenceRequested(connector):
                 self._pending_starts.asked_for_fence(connector)
             case ev.Tick():

@@ -63,6 +63,7 @@ class Planning:
         suspended = frozenset(t for regroup in state.regroups.values() for t in regroup.affected)
         desired = state.desired.connectors if state.desired is not None else {}
         weights = {name: connector.weight for name, connector in desired.items() if connector.weight != 1.0}
+        state.learners.configured(state.config.connectors)
         view = View(
             now_ms=now_ms,
             generation=state.generation,
@@ -77,6 +78,9 @@ class Planning:
             cause=cause,
             last_completed_generation=state.completed,
             leader_id=state.leader_id,
+            stateful=state.learners.stateful,
+            behind_bytes=state.learners.behind_bytes(state.members, now_ms),
+            cannot_learn=state.learners.cannot(state.members, now_ms),
         )
         return evenly(view) if state.handing_back else view
 

@@ -71,6 +71,7 @@ class Rounds:
         state.members = ()
         state.sent = None
         state.regroups = {}
+        state.learners.clear()
         state.topic_refusal = state.refusal = ""
         state.refused_tasks = ()
         state.record = GroupRecord()
@@ -87,6 +88,7 @@ class Rounds:
         state.awaited = {}
         state.relocated = {}
         state.regroups = {}
+        state.learners.clear()
         state.plan = state.sent = None
         self._requests.clear()
 

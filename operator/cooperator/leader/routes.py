@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
-from cooperator.leader.events import PostOutcome
+from cooperator.leader.events import LearnerReported, PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
 from cooperator.leader.lease_confirmation import LastQuestion, may_confirm
 from cooperator.leader.stock.posts import (
@@ -23,10 +23,13 @@ from cooperator.leader.stock.posts import (
 )
 from cooperator.logs import Logs
 from cooperator.model import Epoch
+from cooperator.wire import DecodeError, LearnerAnswer, decode_learner_report, encode_learner_answer
 
 ANSWER_S = 15.0
 AGAIN_S = 0.1
 FORGET_MS = 60_000
+LEARN_AGAIN_MS = 5_000
+"""Members that may learn ask so often what to learn; what becomes ready is reported at once."""
 
 
 class LeaseTimes(Protocol):
@@ -39,7 +42,7 @@ class LeaseTimes(Protocol):
 
 
 class LeaderRoutes:
-    """``POST /connectors/{name}/tasks``, ``POST /lease`` and ``GET /story``.
+    """``POST /connectors/{name}/tasks``, ``POST /lease``, ``POST /learners`` and ``GET /story``.
 
     ``current``: returns the lead and its logs, or None while there is none. ``contact_age_ms``: time since
     the leader itself sent its last answered request to the broker.
@@ -60,6 +63,7 @@ class LeaderRoutes:
         return {
             "POST /connectors/{name}/tasks": self._post_tasks,
             "POST /lease": self._post_lease,
+            "POST /learners": self._post_learners,
             "GET /story": self._get_story,
         }
 
@@ -142,6 +146,34 @@ class LeaderRoutes:
         ):
             return json_answer(200, {"confirmed": True})
         return error_answer(409, "it is not certain that nothing was reassigned")
+
+    async def _post_learners(self, request: web.Request) -> web.StreamResponse:
+        """A member's report of what it learns (``wire.learners``): 200 with what it is to learn.
+
+        Signed as lease requests are. 409: this member does not lead, or the sender was not in the last round.
+        """
+        if (refused := self._refused_unread(request)) is not None:
+            return refused
+        body = await body_of(request)
+        try:
+            self._check_question(body, dict(request.headers))
+            report = decode_learner_report(body)
+        except PostRefused as unsigned:
+            return error_answer(unsigned.code, str(unsigned))
+        except DecodeError as error:
+            return error_answer(400, str(error))
+        current = self._current()
+        if current is None:
+            return error_answer(409, "this member does not lead")
+        answer = asyncio.wrap_future(current[0].learned(LearnerReported(report.member_id, report.learned)))
+        try:
+            learn = await asyncio.wait_for(answer, ANSWER_S)
+        except TimeoutError:
+            return error_answer(503, "the leader is busy; try again")
+        if not isinstance(learn, tuple):
+            return error_answer(409, "not a member of the last round: rejoin the group")
+        body = encode_learner_answer(LearnerAnswer(learn, LEARN_AGAIN_MS))
+        return web.Response(body=body, content_type="application/json", charset="utf-8")
 
     def _refused_unread(self, request: web.Request) -> web.Response | None:
         """Returns the refusal of a request that lacks a required signature, before its body is read; None

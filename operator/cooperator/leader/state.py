@@ -7,6 +7,7 @@ from cooperator.leader import absences
 from cooperator.leader.causes import Causes
 from cooperator.leader.group_record import GroupRecord
 from cooperator.leader.history import History
+from cooperator.leader.learner_reports import LearnerReports
 from cooperator.leader.regroup import Regroup
 from cooperator.leader.stock.members import Hung
 from cooperator.model import ClusterConfig, Desired, Member, Memory, Policy, TaskId
@@ -99,6 +100,7 @@ class LeaderState:
     * ``refused_tasks``: tasks that are not assigned, as they do not fit into the record; ``refusal``: the
       same as a text for users, or that not even the members' reports fit; empty: everything fits.
     * ``adopts``: the group was adopted, so members that the host does not expect are legitimate.
+    * ``learners``: what members report of the tasks that they learn.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -143,6 +145,7 @@ class LeaderState:
     held_down_by: tuple[str, ...] = ()
     handing_back: bool = False
     orphans: tuple[str, ...] = ()
+    learners: LearnerReports = field(default_factory=LearnerReports)
     history: History = field(default_factory=History)
     causes: Causes = field(default_factory=Causes)
 

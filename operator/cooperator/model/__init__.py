@@ -13,11 +13,13 @@ from cooperator.model.member import Assignment, Member, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Fencing, Policy, PolicyName
 from cooperator.model.restart import RESERVED, RESTART_LIMIT, AutoRestart, without_reserved
+from cooperator.model.state_replicas import LEARNERS_VALID_MS, LearnerProgress, StateReplicas, ToLearn, Warmup
 from cooperator.model.status import PROBLEMS, TaskState, TaskStatus, is_amiss
 from cooperator.model.thread_names import thread_name
 
 __all__ = [
     "INSTANCE",
+    "LEARNERS_VALID_MS",
     "PROBLEMS",
     "RESERVED",
     "RESTART_LIMIT",
@@ -32,19 +34,23 @@ __all__ = [
     "Hold",
     "HoldReason",
     "Kip415Memory",
+    "LearnerProgress",
     "Member",
     "Memory",
     "PodIncarnation",
     "Policy",
     "PolicyName",
     "SessionKey",
+    "StateReplicas",
     "TargetState",
     "TaskFencing",
     "TaskId",
     "TaskState",
     "TaskStatus",
+    "ToLearn",
     "Unstopped",
     "Warmth",
+    "Warmup",
     "group_tasks",
     "is_amiss",
     "thread_name",

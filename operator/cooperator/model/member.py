@@ -30,6 +30,7 @@ class Member:
     ``draining``: the member announced its departure and releases everything.
     ``warmth``: the state of its runtime; members that do not report one, such as stock workers, count as
     warm. ``url``: where it serves. ``is_agent``: False for a stock worker, which keeps no lease.
+    ``learns``: it can learn the state of tasks that others run.
     """
 
     member_id: str
@@ -44,6 +45,7 @@ class Member:
     zone: str = ""
     warmth: Warmth = Warmth.WARM
     url: str = ""
+    learns: bool = False
 
     @property
     def worker_id(self) -> str:
@@ -68,6 +70,7 @@ class Member:
             self.zone,
             self.warmth,
             self.url,
+            self.learns,
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cooperator.model.ids import TaskId
+from cooperator.model.state_replicas import Warmup
 
 
 class HoldReason(StrEnum):
@@ -107,6 +108,9 @@ class Memory:
     were desired, and are deleted when they no longer are; an adopted group has others, too.
     ``orphans``: connectors that are, or were last, desired with ``orphan``, and so outlive their resource.
     ``addresses``: per identity of a stock worker, the host and port at which it serves.
+    ``warmups``: of tasks with state that are to move. ``standbys``: per identity, the tasks that it learns in
+    case their member dies. ``departing``: per departing identity that still runs tasks with state, when (ms)
+    it was first seen to depart.
     """
 
     term: int = 0
@@ -125,3 +129,6 @@ class Memory:
     orphans: tuple[str, ...] = ()
     addresses: Mapping[str, str] = field(default_factory=dict)
     kip415: Kip415Memory | None = None
+    warmups: tuple[Warmup, ...] = ()
+    standbys: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    departing: Mapping[str, int] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class Policy:
     ``max_returns``: this many departures within ``return_window_ms`` get a hold, later ones do not (a crash
     loop cannot renew its hold forever). ``fencing`` applies to members without a lease. ``hung_after_ms``: a
     member that stays in one start or stop for this long is reported for replacement; 0: never.
+    ``depart_warm_ms``: a departing member runs tasks with state on for this long while others learn them.
     """
 
     name: PolicyName = PolicyName.DEFAULT
@@ -45,6 +46,7 @@ class Policy:
     strict_spread: bool = False
     fencing: Fencing = Fencing.STRICT
     hung_after_ms: int = 0
+    depart_warm_ms: int = 30_000
 
     @property
     def fence_ms(self) -> int:

@@ -6,7 +6,9 @@ A decision takes these steps, in order:
 2. claims: which tasks stay, and which must go whatever the balance (``claims``);
 3. holds: which lost tasks wait for which member, which go back, which are free (``holds``);
 4. target: which member should run what, separately for connector instances and tasks (``target``);
-5. step: the part of the way to the target that is safe now: revocations, and assignments of unreported
+5. learners: which tasks with state wait until the member that they move to has caught up (``learners``), and
+   which members learn them in case of a death (``standbys``);
+6. step: the part of the way to the target that is safe now: revocations, and assignments of unreported
    tasks (``step``).
 
 Revocations for balance wait while tasks are held for a member or a member is expected to join: its arrival
@@ -17,8 +19,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cooperator.model import Memory, TaskId
-from cooperator.planner import assignors, claims, holds, step, target
+from cooperator.planner import assignors, claims, holds, standbys, step, target
 from cooperator.planner.itemsets import Configured, split
+from cooperator.planner.learners import LearnerPlanning
 from cooperator.planner.plan import Plan, Reason, SameReason, Why, reason_of
 from cooperator.planner.problem import Assignor, PlacementProblem
 from cooperator.planner.roster import Roster, survey
@@ -43,12 +46,16 @@ def decide(view: View, memory: Memory, workspace: Workspace) -> step.RoundDecisi
     free = _free(view, memory, unreported, settled)
     waiting = bool(settled.held) or settled.frozen
     expecting = wait_until_ms > view.now_ms
-    asked = _Asked(view, wanted, roster, claimed, settled, free, not (waiting or expecting), expecting)
+    learners = LearnerPlanning(view, memory, roster, claimed) if view.stateful else None
+    if learners is not None:
+        free = learners.bind(free, settled.owed)
+    balance = not (waiting or expecting)
+    asked = _Asked(view, wanted, roster, claimed, settled, free, balance, expecting, learners)
     assignor, warning = assignors.choose(view.policy.assignor, view.policy.strict_spread, workspace.assignors)
     instances, tasks = asked.targets(assignor)
     if instances.put_off or tasks.put_off:
         settled.timers_ms.append(wait_until_ms)
-    return step.RoundDecision(
+    decision = step.RoundDecision(
         roster,
         claimed,
         settled,
@@ -59,6 +66,32 @@ def decide(view: View, memory: Memory, workspace: Workspace) -> step.RoundDecisi
         joins,
         (warning,) if warning else (),
     )
+    return decision if learners is None else _with_learners(view, memory, decision, learners, balance)
+
+
+def _with_learners(
+    view: View, memory: Memory, found: step.RoundDecision, learners: LearnerPlanning, balance: bool
+) -> step.RoundDecision:
+    """Let the tasks with state wait that would start cold, and say who learns what."""
+    (instances, tasks), (others, released) = found.placed, found.released
+    moves = learners.next_moves(target.Target(released, tasks), balance)
+    decision = replace(
+        found,
+        claimed=moves.claims,
+        placed=(instances, moves.target.placed),
+        released=(others, moves.target.released),
+    )
+    learned = standbys.choose(
+        view,
+        decision.roster,
+        memory.standbys,
+        standbys.owners(view, decision),
+        standbys.former(memory),
+        standbys.awaited(view, decision),
+    )
+    warmups = learners.warmups(moves, learned)
+    found.settled.timers_ms.extend([*moves.timers_ms, *learners.timers_ms(warmups)])
+    return replace(decision, warmups=warmups, standbys=learned, departing=moves.departing)
 
 
 def _free(
@@ -95,6 +128,7 @@ class _Asked:
     free: Mapping[TaskId, Reason]
     balance: bool
     expecting: bool
+    learners: LearnerPlanning | None = None
 
     def targets(self, assignor: Assignor) -> tuple[target.Target, target.Target]:
         """Return the targets of connector instances and of tasks."""
@@ -108,6 +142,10 @@ class _Asked:
         parts = split(pool, items)
         # On ties, members with fewer tasks take one more instance, then those with fewer instances a task.
         tasks = self._problem(parts.tasks, False)
+        if self.learners is not None:
+            if self.balance and self.learners.lead_on():
+                self.learners.move_at_most(assignor.assign(tasks).released)
+            tasks = self.learners.at_their_aims(tasks)
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
         instances = replace(self._problem(parts.instances, True), of_other_kind=task_loads)
         first = target.find(instances, assignor, self.expecting)

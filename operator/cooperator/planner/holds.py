@@ -2,7 +2,8 @@
 
     unreported = configured − reported by any present member
     lost(i)    = (given(i) ∪ hold(i)) ∩ unreported
-    i absent   → lost(i) is held until its deadline; then it is free
+    i absent   → lost(i) is held until its deadline; then it is free; a task whose state another member has
+                 (``learners``) is free at once if the end of i is proven
     i present  → lost(i) is owed to i at once
     fenced     = ∪ over vanished incarnations: what each had been given or was stopping; nobody starts
                  that before the incarnation has certainly ended, be it free or owed
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from cooperator.model import Hold, HoldReason, Member, Memory, TaskId, Unstopped
 from cooperator.planner.claims import Claims
+from cooperator.planner.learners import promoted
 from cooperator.planner.plan import HeldTask, Reason, Why
 from cooperator.planner.roster import Roster
 from cooperator.planner.view import View
@@ -198,6 +200,11 @@ class _Settling:
             if hold.reason is HoldReason.EVICTED:
                 hold = self._depart(identity, hold)
             hold = self._refresh(identity, hold)
+        if ended:
+            # A member that has its state goes on: to wait for its own would take longer.
+            taken = promoted(self.view, self.roster, lost.difference(self.fenced))
+            self.settled.free.update(taken)
+            lost = lost.difference(taken)
         if hold.deadline_ms <= self.now_ms:
             fenced = lost.intersection(self.fenced)
             free = lost - fenced if fenced else lost

@@ -16,6 +16,7 @@ class Why(StrEnum):
     CREATED = "Created"
     RETURNED = "Returned"
     HOLD_ENDED = "HoldEnded"
+    STANDBY = "Standby"
     UNDELIVERED = "Undelivered"
     BALANCE = "Balance"
     DRAIN = "Drain"

@@ -9,9 +9,9 @@ assigned ∩ revoked = ∅ for the whole round, since assigned ∩ occupied = �
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from cooperator.model import Assignment, Memory, TaskId, Unstopped
+from cooperator.model import Assignment, Memory, TaskId, Unstopped, Warmup
 from cooperator.planner.claims import Claims
 from cooperator.planner.holds import Settled
 from cooperator.planner.plan import Plan, Reason, Why
@@ -25,7 +25,8 @@ class RoundDecision:
     """All findings of one round.
 
     ``unreported``: configured tasks that no member reports. ``free``: the tasks that may be assigned, and
-    why each is free. ``placed`` and ``released``: as in ``target.Target``, for both kinds.
+    why each is free. ``placed`` and ``released``: as in ``target.Target``, for both kinds. ``warmups``,
+    ``standbys``, ``departing``: as in ``Memory``.
     """
 
     roster: Roster
@@ -37,6 +38,9 @@ class RoundDecision:
     released: Sequence[Mapping[str, Collection[TaskId]]]
     joins: Mapping[str, int]
     warnings: tuple[str, ...] = ()
+    warmups: tuple[Warmup, ...] = ()
+    standbys: Mapping[str, frozenset[TaskId]] = field(default_factory=dict)
+    departing: Mapping[str, int] = field(default_factory=dict)
 
 
 def take(view: View, memory: Memory, decision: RoundDecision) -> tuple[Plan, Memory]:
@@ -154,6 +158,9 @@ def _remember(
         moving=_moving(memory, decision, assigned, revoked),
         leaseless=tuple(sorted(leaseless)),
         kip415=memory.kip415,
+        warmups=decision.warmups,
+        standbys=decision.standbys,
+        departing=decision.departing,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cooperator.model import Member, Policy, TaskId
+from cooperator.model import Member, Policy, StateReplicas, TaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Facts:
     drains, its tasks are held for it instead of being moved. ``poisoned``: quarantined tasks, whose start has
     ended their member again and again. ``suspected``: those of them that only wait for their turn to start
     alone. ``zones``: (identity, zone) of members whose machine's zone is known;
-    it overrides what a member reports itself.
+    it overrides what a member reports itself. ``notices_ms``: (identity, ms) of departing members whose
+    machine ends that long after it was announced.
     """
 
     expected: frozenset[str] | None = None
@@ -30,6 +31,7 @@ class Facts:
     poisoned: frozenset[TaskId] = frozenset()
     suspected: frozenset[TaskId] = frozenset()
     zones: frozenset[tuple[str, str]] = frozenset()
+    notices_ms: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class View:
     ``last_completed_generation``: the last round whose assignment the leader knows to be delivered.
     ``turns_eager``: this is the first round under the eager protocol. Stock workers have not stopped what
     they ran under the previous protocol, and cannot report it.
+    ``stateful``: the connectors whose tasks have state, and how these move. ``behind_bytes``: per identity
+    and incarnation, how far (bytes) it is behind on each task that it learns, by its last report if that
+    still counts. ``cannot_learn``: likewise the tasks that it reports as impossible to learn there.
     """
 
     now_ms: int
@@ -65,6 +70,9 @@ class View:
     last_completed_generation: int = -1
     leader_id: str = ""
     turns_eager: bool = False
+    stateful: Mapping[str, StateReplicas] = field(default_factory=dict)
+    behind_bytes: Mapping[tuple[str, str], Mapping[TaskId, int]] = field(default_factory=dict)
+    cannot_learn: Mapping[tuple[str, str], frozenset[TaskId]] = field(default_factory=dict)
 
     @property
     def barred(self) -> frozenset[TaskId]:

@@ -14,7 +14,8 @@ class PoolFacts:
 
     ``poisoned``: quarantined tasks, which may run nowhere until they are pardoned, since their start ends
     their member. ``suspected``: those of them that only wait for their turn to start
-    alone. ``zones``: (identity, zone of its machine), where known.
+    alone. ``zones``: (identity, zone of its machine), where known. ``notices_ms``: (identity, ``notice_ms``
+    of its machine), where that is about to go.
     """
 
     expected: frozenset[str] = frozenset()
@@ -26,6 +27,7 @@ class PoolFacts:
     poisoned: frozenset[TaskId] = frozenset()
     suspected: frozenset[TaskId] = frozenset()
     zones: frozenset[tuple[str, str]] = frozenset()
+    notices_ms: frozenset[tuple[str, int]] = frozenset()
 
 
 class ReportReason(StrEnum):

@@ -64,6 +64,7 @@ class Node:
 
     ``ready``: it is reachable. ``cordoned``: it gets no new pods. ``leaving``: it is about to go.
     ``out_of_service``: its administrator declared it dead. ``zone``: its failure domain; empty if unknown.
+    ``notice_ms``: if it is about to go, the shortest time from the notice to its end.
     """
 
     ready: bool = True
@@ -71,6 +72,7 @@ class Node:
     leaving: bool = False
     out_of_service: bool = False
     zone: str = ""
+    notice_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,11 @@ def facts(
             for identity, pod_state in incarnations.items()
             if not pod_state.ended and (zone := node(pod_state).zone)
         ),
+        notices_ms=frozenset(
+            (identity, node(pod_state).notice_ms)
+            for identity, pod_state in incarnations.items()
+            if leaves(identity, pod_state) and node(pod_state).leaving
+        ),
     )
 
 

@@ -9,12 +9,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.references import Resolver, own_topics
 from cooperator.connectors.state_query import StateQuery
 from cooperator.model import Epoch, TaskId
+
+if TYPE_CHECKING:
+    from cooperator.runtime.learners import Learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class TaskSpec:
 
     ``paused``: the task is assigned but does not run. ``epoch`` is that of the assignment that gave the task.
     ``committed``, for a connector's instance, holds the task configurations in the config log, whose grouping
-    the instance continues.
+    the instance continues. ``is_learned``: other members may learn the task's state (decision 113).
     """
 
     task: TaskId
@@ -31,6 +34,7 @@ class TaskSpec:
     paused: bool = False
     epoch: Epoch | None = None
     committed: Sequence[Mapping[str, str]] = ()
+    is_learned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +163,15 @@ class Runtime(Protocol):
 
         It takes its time, and raises ``StateError``.
         """
+
+    def learn(self, wanted: Mapping[TaskId, Mapping[str, str]]) -> None:
+        """Learns the state of exactly these tasks from now on, given with their configurations.
+
+        Called only in members that can learn (``WorkerOptions.learns``).
+        """
+
+    def learned(self) -> "Sequence[Learned]":
+        """Returns how far each learned task is."""
 
     def close(self, timeout_s: float) -> bool:
         """Stops everything and waits for it.

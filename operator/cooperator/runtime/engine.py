@@ -22,6 +22,8 @@ from cooperator.runtime.attempt import Attempt, Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.jobs import Work, idle_task, run_instance, run_task
 from cooperator.runtime.lag import LagPool
+from cooperator.runtime.learners import Learned, Learners
+from cooperator.runtime.spark_stores import SparkUnits
 from cooperator.runtime.traces import TaskFailed, lasting_reason
 from cooperator.supervision import supervised
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+
+_LEARNERS_S = 2.0
+"""The time in which learners remove their files at the end; others remain until the next start."""
 
 
 class Engine:
@@ -56,6 +61,7 @@ class Engine:
         self._newest: dict[TaskId, int] = {}
         self._closed = False
         self._place: Place | None = None
+        self._learners: Learners | None = None
         self._resolver = settings.resolver()
         self._cluster = GroupCluster(self._resolver)
 
@@ -68,6 +74,26 @@ class Engine:
 
         return read_state(subject, query, self._session)
 
+    def learn(self, wanted: Mapping[TaskId, Mapping[str, str]]) -> None:
+        """Learns the state of exactly these tasks from now on, given with their configurations.
+
+        A task that begins here takes over what is learned, and is learned no longer.
+        """
+        with self._lock:
+            if self._learners is None:
+                if not wanted or self._closed:
+                    return
+                self._learners = self._new_learners()
+        self._learners.learn(wanted)
+
+    def learned(self) -> list[Learned]:
+        """Returns how far the learned tasks are."""
+        return [] if self._learners is None else self._learners.report()
+
+    def _new_learners(self) -> Learners:
+        units = SparkUnits(self._conf().get("spark.master", ""), self._checkpoints, self._session)
+        return Learners(units, self._settings.state_dir / "learned")
+
     def start(self, spec: TaskSpec, attempt: int) -> None:
         with self._lock:
             if attempt <= self._newest.get(spec.task, -1):
@@ -76,6 +102,8 @@ class Engine:
                 self._dispatcher.stopped(spec.task, attempt)
                 return
             self._newest[spec.task] = attempt
+            if self._learners is not None:
+                self._learners.begin(spec.task)
             previous = self._attempts.get(spec.task)
             if previous is not None:
                 previous.end(previous.attempt)
@@ -89,6 +117,8 @@ class Engine:
     def stop(self, task: TaskId, attempt: int) -> None:
         with self._lock:
             self._newest[task] = max(attempt, self._newest.get(task, -1))
+            if self._learners is not None:
+                self._learners.end(task)
             running = self._attempts.get(task)
             while running is not None and running.attempt > attempt:
                 running = running.previous
@@ -112,6 +142,8 @@ class Engine:
             attempts = list(self._attempts.values())
             for running in attempts:
                 running.end(running.attempt)
+        if self._learners is not None:
+            self._learners.close(_LEARNERS_S)
         over = [running.wait(max(0.0, deadline - time.monotonic())) for running in attempts]
         self._lags.close()
         self._dispatcher.close(max(0.0, deadline - time.monotonic()))
@@ -162,6 +194,7 @@ class Engine:
             committed=spec.committed,
             epoch=spec.epoch,
             attempt=attempt,
+            is_learned=spec.is_learned,
         )
 
 

@@ -55,6 +55,7 @@ class Work:
     raises ``Cancelled`` when its event is set first. ``committed`` holds the connector's task configurations
     so far. ``epoch`` is that of the assignment that gave the task. ``lags`` measures the lag of tasks.
     ``failures`` holds those of earlier attempts. ``conf`` is the Worker's Spark configuration, resolved.
+    ``is_learned``: as in ``TaskSpec``.
     """
 
     task: TaskId
@@ -72,6 +73,7 @@ class Work:
     committed: Sequence[Mapping[str, str]] = ()
     epoch: Epoch | None = None
     attempt: int = 0
+    is_learned: bool = False
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -106,6 +108,7 @@ def run_task(work: Work, run: Run) -> None:
                 epoch=work.epoch,
                 attempt=work.attempt,
                 server=work.server,
+                is_learned=work.is_learned,
             )
             units[name] = _Unit(work.connector, options, context)
         _watch(

@@ -53,12 +53,16 @@ class ScenarioRun:
     quiescent: bool
 
 
-def drive(scenario: Scenario, policy: PolicyName, informed: bool = True) -> ScenarioRun:
+def drive(
+    scenario: Scenario, policy: PolicyName, informed: bool = True, probing: bool = False
+) -> ScenarioRun:
     """Run ``scenario`` until no event or timer is left.
 
     ``informed``: the operator (policy Default) knows the pods that it has ordered (see ``knowledge``).
+    ``probing``: it looks for learners that have caught up as Kafka Streams does (see ``ScenarioState``).
     """
     group = ScenarioGroup(scenario, Policy().lease_ms if policy is PolicyName.DEFAULT else None)
+    group.state.probing = probing
     return play(group, policy, leader_for(policy, Knowledge(scenario) if informed else None))
 
 
@@ -161,6 +165,7 @@ def _deliver(
     group.meter.stops(stopping, group.now_ms)
     member.take(assignment.assigned, assignment.revoked)
     group.meter.starts(member, starting, group.now_ms)
+    group.state.starts(member, starting, group.now_ms)
     group.unstarted.difference_update(starting)
     member.last_completed_generation = group.generation
     delay_ms = outcome.plan.delay_ms

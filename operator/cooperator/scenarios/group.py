@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from cooperator.model import INSTANCE, TaskId
 from cooperator.scenarios.meter import Meter
 from cooperator.scenarios.scenario import QUIET, Event, Scenario
+from cooperator.scenarios.state import ScenarioState
 from cooperator.scenarios.workers import Process, member_id, pod_name
 
 FIRST_OFFSET = 2
@@ -30,6 +31,7 @@ class ScenarioGroup:
         self.generation = 0
         self.leader_id = ""
         self.meter = Meter()
+        self.state = ScenarioState(scenario)
         self.meter.configure(self.items(), now_ms)
         self.processes: dict[int, Process] = {}
         self.ended: set[tuple[str, str]] = set()

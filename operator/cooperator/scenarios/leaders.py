@@ -148,7 +148,9 @@ class ScenarioOperator:
     def decide(self, group: ScenarioGroup, cause: str) -> LeaderOutcome:
         before = self.memory
         decided, self.memory = plan(self.view(group, cause), before, self._workspace)
-        group.leader_timer_ms = decided.rejoin_at_ms
+        learned_ms = group.state.tell(self.memory, group.members(), group.now_ms)
+        timers_ms = (decided.rejoin_at_ms, learned_ms)
+        group.leader_timer_ms = min((at_ms for at_ms in timers_ms if at_ms is not None), default=None)
         return LeaderOutcome(
             "operator",
             group.generation - 1,
@@ -173,6 +175,8 @@ class ScenarioOperator:
             facts=self._facts(group, policy.join_wait_ms),
             unstarted=frozenset(group.unstarted),
             cause=cause,
+            stateful=group.state.stateful(),
+            behind_bytes=group.state.behind_bytes(group.members(), group.now_ms),
         )
 
     def _facts(self, group: ScenarioGroup, bound_ms: int) -> Facts:
@@ -205,6 +209,7 @@ def members_of(group: ScenarioGroup) -> tuple[Member, ...]:
             is_agent=process.is_agent,
             capacity=process.capacity,
             zone=process.zone,
+            learns=process.is_agent,
         )
         for process in group.members()
     )

@@ -156,7 +156,16 @@ def metrics(run: ScenarioRun) -> dict[str, Any]:
         "final_configured_tasks": sum(run.group.config.values()),
         "final_running_tasks": sum(task_loads),
         "final_worst_connector_skew": _worst_skew(run),
+        **_of_state(run),
     }
+
+
+def _of_state(run: ScenarioRun) -> dict[str, Any]:
+    """Only of tasks with state: the vectors have none."""
+    state = run.group.state
+    if not run.scenario.state:
+        return {}
+    return {"task_cold_starts": state.cold_starts, "restoring_task_ms": state.restoring_ms}
 
 
 def _spread(loads: list[int]) -> int:

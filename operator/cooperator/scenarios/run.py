@@ -22,25 +22,42 @@ _COLUMNS = (
     ("spread", "final_task_spread"),
     ("skew", "final_worst_connector_skew"),
 )
+_OF_STATE = (
+    ("cold starts", "task_cold_starts"),
+    ("restoring s", "restoring_task_ms"),
+    ("last change s", "last_change_ms"),
+)
+"""Shown if a scenario has tasks with state."""
 
 
 def run(
-    path: Path, policy: PolicyName = PolicyName.DEFAULT, output: Path | None = None, informed: bool = True
+    path: Path,
+    policy: PolicyName = PolicyName.DEFAULT,
+    output: Path | None = None,
+    informed: bool = True,
+    probing: bool = False,
 ) -> str:
     """Run every scenario of ``path`` under ``policy``; rounds and metrics go to ``output`` as JSON lines.
 
-    ``informed``: under Default the operator knows the pods that it has ordered (see ``knowledge``). Returns a
-    table of the main metrics. Raises ScenarioError for a bad line, OSError for files.
+    ``informed``, ``probing``: as of ``drive``. Returns a table of the main metrics. Raises ScenarioError for
+    a bad line, OSError for files.
     """
+    runs = (drive(scenario, policy, informed, probing) for scenario in read_scenarios(path))
     if output is None:
-        return table(drive(scenario, policy, informed) for scenario in read_scenarios(path))
+        return table(runs)
     with output.open("w", encoding="utf-8") as lines:
-        return table(_written(drive(scenario, policy, informed), lines) for scenario in read_scenarios(path))
+        return table(_written(finished, lines) for finished in runs)
 
 
-def run_story(path: Path, task: str, policy: PolicyName = PolicyName.DEFAULT, informed: bool = True) -> str:
+def run_story(
+    path: Path,
+    task: str,
+    policy: PolicyName = PolicyName.DEFAULT,
+    informed: bool = True,
+    probing: bool = False,
+) -> str:
     """Return what happened to one task, named like ``orders-0``, in each scenario of ``path`` that has it."""
-    return story((drive(scenario, policy, informed) for scenario in read_scenarios(path)), task)
+    return story((drive(scenario, policy, informed, probing) for scenario in read_scenarios(path)), task)
 
 
 def run_comparison(path: Path) -> str:
@@ -55,14 +72,16 @@ def _written(finished: ScenarioRun, lines: TextIO) -> ScenarioRun:
 
 def table(runs: Iterable[ScenarioRun]) -> str:
     """Return a table with one line per scenario."""
-    rows = [["scenario", *(title for title, _ in _COLUMNS)]]
-    for finished in runs:
-        measured = metrics(finished)
+    measured = [(finished.scenario.name, metrics(finished)) for finished in runs]
+    has_state = any("task_cold_starts" in found for _, found in measured)
+    columns = (*_COLUMNS, *(_OF_STATE if has_state else ()))
+    rows = [["scenario", *(title for title, _ in columns)]]
+    for name, found in measured:
         cells = [
-            f"{measured[name] / 1000:g}" if name.endswith("_ms") else str(measured[name])
-            for _, name in _COLUMNS
+            f"{found.get(key, 0) / 1000:g}" if key.endswith("_ms") else str(found.get(key, 0))
+            for _, key in columns
         ]
-        rows.append([finished.scenario.name, *cells])
+        rows.append([name, *cells])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

@@ -37,6 +37,8 @@ NEEDS = {
 }
 """The required fields of each event type, besides ``time_ms``."""
 
+LEARN_BYTES_PER_S: Final = 50_000_000
+
 EXAMPLE: Final = (
     '{"name": "a member dies and is back a minute later", "scheduled_rebalance_max_delay_ms": 300000, '
     '"rejoin_ms": 1000, "config0": {"orders": 4, "clicks": 2}, "workers0": ["w00", "w01", "w02"], "events": ['
@@ -74,7 +76,8 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """``workers0``: the pods that exist at the start, in the order in which they join. ``names``: names of
-    pods that are not named after their numbers."""
+    pods that are not named after their numbers. ``state``: bytes of each task's state, by connector; members
+    learn it, or read it when they start cold, at ``learn_bytes_per_s``."""
 
     id: str
     name: str
@@ -85,6 +88,8 @@ class Scenario:
     workers0: tuple[int, ...]
     events: tuple[Event, ...] = field(default_factory=tuple)
     names: Mapping[int, str] = field(default_factory=dict)
+    state: Mapping[str, int] = field(default_factory=dict)
+    learn_bytes_per_s: int = LEARN_BYTES_PER_S
 
 
 def read_scenarios(path: Path) -> Iterator[Scenario]:
@@ -121,7 +126,21 @@ def _scenario(value: Mapping[str, Any], where: str) -> Scenario:
         config0={name: _count(config, name, f"{where}: config0") for name in config},
         workers0=tuple(_pod(pod, f"{where}: workers0") for pod in _field(value, "workers0", list, where)),
         events=tuple(sorted(parsed, key=lambda event: event.time_ms)),
+        **_state(value, where),
     )
+
+
+def _state(value: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The optional fields of tasks with state."""
+    found: dict[str, Any] = {}
+    if "state" in value:
+        state = _field(value, "state", dict, where)
+        found["state"] = {name: _count(state, name, f"{where}: state") for name in state}
+    if "learn_bytes_per_s" in value:
+        found["learn_bytes_per_s"] = _count(value, "learn_bytes_per_s", where)
+        if not found["learn_bytes_per_s"]:
+            raise ScenarioError(f"{where}: learn_bytes_per_s is 0, but must be at least 1")
+    return found
 
 
 def _event(value: object, where: str) -> Event:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from cooperator.host.progress import report_of, reported
+from cooperator.host.progress import learning, report_of, reported
 from cooperator.model import is_amiss
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.model.text import counted
@@ -141,6 +141,8 @@ def progress(task: Row, now_ms: int) -> str:
     if report.get("lag"):
         words.append(f"{report['lag']:,} behind")
     words += [str(report[key]) for key in ("trouble", "note") if report.get(key)]
+    if said := task.get("learning") or learning(task, now_ms):
+        words.append(said)
     if has_figures and is_old(task, now_ms):
         words.append(f"as of {age(task['at_ms'], now_ms)} ago" if task.get("at_ms") else "of unknown age")
     return ", ".join(words)

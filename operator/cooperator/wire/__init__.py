@@ -35,6 +35,14 @@ from cooperator.wire.config import (
 from cooperator.wire.fold import ConfigFold
 from cooperator.wire.items import KnownItems
 from cooperator.wire.leader import LeaderRecord, Owner, decode_leader, encode_leader
+from cooperator.wire.learners import (
+    LearnerAnswer,
+    LearnerReport,
+    decode_learner_answer,
+    decode_learner_report,
+    encode_learner_answer,
+    encode_learner_report,
+)
 from cooperator.wire.metadata import (
     AgentReport,
     KnownMetadata,
@@ -85,6 +93,8 @@ __all__ = [
     "KnownItems",
     "KnownMetadata",
     "LeaderRecord",
+    "LearnerAnswer",
+    "LearnerReport",
     "LoggerRecord",
     "Metadata",
     "Owner",
@@ -104,11 +114,15 @@ __all__ = [
     "decode_assignment",
     "decode_config",
     "decode_leader",
+    "decode_learner_answer",
+    "decode_learner_report",
     "decode_metadata",
     "decode_status",
     "encode_assignment",
     "encode_config",
     "encode_leader",
+    "encode_learner_answer",
+    "encode_learner_report",
     "encode_metadata",
     "encode_status",
     "encode_status_tombstone",

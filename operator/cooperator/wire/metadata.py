@@ -57,6 +57,7 @@ class AgentReport(NamedTuple):
     * ``nonce``: without meaning; a member changes it when the broker must see different bytes, since an
       unchanged rejoin does not trigger a rebalance.
     * ``warmth``: the warmth of its runtime.
+    * ``learns``: it can learn the state of tasks that others run.
     """
 
     role: Role
@@ -69,6 +70,7 @@ class AgentReport(NamedTuple):
     zone: str = ""
     nonce: int = 0
     warmth: Warmth = Warmth.WARM
+    learns: bool = False
 
     def with_applied(self, applied: Epoch) -> "AgentReport":
         """As ``_replace``, which takes several times as long."""
@@ -197,6 +199,7 @@ def _write_report(report: AgentReport) -> bytes:
     parts.append(primitives.string(report.zone, "agent.zone"))
     parts.append(primitives.int64(report.nonce, "agent.nonce"))
     parts.append(primitives.int8(_WARMTH_CODES[report.warmth], "agent.warmth"))
+    parts.append(primitives.boolean(report.learns))
     return write_trailer(_MAGIC, _TRAILER_VERSION, b"".join(parts))
 
 
@@ -225,8 +228,10 @@ def _read_report(payload: ByteReader) -> tuple[AgentReport, int | None]:
     # Members of the first release do not send it; of the others nearly all are warm most of the time.
     is_warm = payload.skip(_WARM) or not payload.remaining
     warmth = Warmth.WARM if is_warm else _read_warmth(payload)
+    # Members of earlier releases do not send it.
+    learns = payload.remaining > 0 and payload.int8("agent.learns") == 1
     report = AgentReport(
-        role, identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth
+        role, identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth, learns
     )
     return report, usual_at
 
@@ -273,4 +278,5 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
         zone=agent.zone,
         warmth=agent.warmth,
         url=metadata.url,
+        learns=agent.learns,
     )

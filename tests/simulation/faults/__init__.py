@@ -1,5 +1,6 @@
 """Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen, and
-``NodeIsInterrupted``, which is drawn by itself, so that earlier seeds keep their histories."""
+``NodeIsInterrupted`` and ``LearnersStall``, which are drawn by themselves, so that earlier seeds keep their
+histories."""
 
 from tests.simulation.faults.base import Fault
 from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
@@ -25,6 +26,7 @@ from tests.simulation.faults.machines import (
     NodeLosesPower,
 )
 from tests.simulation.faults.members import (
+    LearnersStall,
     MemberHangs,
     MemberIsKilled,
     MemberLoops,
@@ -99,4 +101,12 @@ ALL: tuple[type[Fault], ...] = (
     WorkerIsScaled,
 )
 
-__all__ = ["ALL", "Fault", "NodeIsInterrupted"]
+__all__ = [
+    "ALL",
+    "Fault",
+    "LearnersStall",
+    "MemberIsKilled",
+    "NodeIsInterrupted",
+    "PodIsDeleted",
+    "WorkerIsScaled",
+]

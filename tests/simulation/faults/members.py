@@ -65,6 +65,23 @@ class MemberLoops(OfMember):
         return f"{identity} crashes {deaths} times {self.lasting(9_000, 10_000, heal)}"
 
 
+class LearnersStall(Fault):
+    """The storage from which members learn does not answer."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        stalled = list(self.simulation.members)
+        for member in stalled:
+            member.runtime.learning.stalled = True
+
+        def heal() -> None:
+            for member in stalled:
+                member.runtime.learning.stalled = False
+
+        return f"nobody learns anything {self.lasting(2_000, 20_000, heal)}"
+
+
 class PodIsDeleted(Fault):
     """Somebody else deletes it: kubectl, an eviction."""
 

@@ -6,7 +6,8 @@ No hold's end is later than the promise allows, nor moves while its identity sta
 
 from typing import TYPE_CHECKING
 
-from cooperator.model import INSTANCE, Hold, HoldReason, Memory, TaskId
+from cooperator.model import INSTANCE, Hold, HoldReason, Member, Memory, TaskId
+from cooperator.planner.plan import Why
 from tests.simulation.promises.base import Promise
 from tests.simulation.simulation import Planned
 
@@ -72,6 +73,8 @@ class NothingForgotten(Promise):
             for task in planned.plan.assignments[member.member_id].assigned:
                 identity, until_ms = waiting.get(task, (member.identity, 0))
                 if identity != member.identity and identity not in back:
+                    if self._goes_on(planned, member, task):
+                        continue
                     raise self.broken(
                         f"{task} waits for {identity}, and {member.identity} gets it: {until_ms}"
                     )
@@ -97,6 +100,16 @@ class NothingForgotten(Promise):
                 and each.gone_since_ms + self._fence_ms <= view.now_ms
             )
             for each in running
+        )
+
+    def _goes_on(self, planned: Planned, member: Member, task: TaskId) -> bool:
+        """Whether ``member`` has the state of a task whose member has certainly ended."""
+        is_standby = planned.plan.assigned_why[task].why is Why.STANDBY and self._is_proven(planned, task)
+        processes = self.simulation.everybody
+        return is_standby and any(
+            task in each.runtime.learning.ever
+            for each in processes
+            if (each.identity, each.incarnation) == (member.identity, member.incarnation)
         )
 
     def _stands(self, hold: Hold, proven: bool, now_ms: int) -> bool:

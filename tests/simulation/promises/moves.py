@@ -3,6 +3,7 @@
 In each round, what is revoked for balance is no more than the members have above their part of all placeable
 tasks (suspended ones are not placeable), and that leaves nobody below their part. Only members that work is
 dealt to count: a member that is at most second choice keeps its own, which is no part of the balance.
+A task that another member learns counts where it is going to be.
 """
 
 from cooperator.model import INSTANCE, PolicyName, TaskId, Warmth
@@ -70,6 +71,9 @@ class LeastMoves(Promise):
             # One of two copies is revoked for another reason; reasons are kept by task.
             return
         dealt_to = self._dealt_to(planned)
+        learned = () if instances else (*planned.memory.warmups, *planned.after.warmups)
+        aims = {each.item: each.identity for each in learned if each.identity in dealt_to.values()}
+        reported_set = set(reported)
         before: list[int] = []
         taken = 0
         for member in view.members:
@@ -79,8 +83,10 @@ class LeastMoves(Promise):
                 return
             if member.member_id not in dealt_to:
                 continue
-            before.append(len(stays))
-            taken += len(gone)
+            stays = [task for task in stays if aims.get(task, member.identity) == member.identity]
+            coming = [t for t, aim in aims.items() if aim == member.identity and t not in member.owned]
+            before.append(len(stays) + len(reported_set.intersection(coming)))
+            taken += sum(task not in aims for task in gone)
         placeable = {
             task
             for connector, count in view.tasks.items()

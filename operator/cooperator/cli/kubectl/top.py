@@ -128,6 +128,7 @@ def _tasks(worker: Body, connector: Body) -> Iterator[dict[str, Any]]:
             "member": entry.get("member", ""),
             "trace": entry.get("trace", ""),
             "progress": entry.get("progress", ""),
+            "learning": entry.get("learning", ""),
             "reason": entry.get("reason", ""),
             "at_ms": milliseconds(entry["reportedAt"]) if entry.get("reportedAt") else 0,
         }

@@ -60,8 +60,13 @@ def read_unit(checkpoint: Place, sink_has: SinkHas) -> UnitLog:
 def reached(checkpoint: Place) -> tuple[int, int]:
     """Returns the newest finished batch, and the newest batch that was begun (-1: none)."""
     # The order matters: a batch that finishes in between has been begun.
-    committed = max(_batches(checkpoint / "commits"), default=-1)
+    committed = finished(checkpoint)
     return committed, max(_batches(checkpoint / "offsets"), default=-1)
+
+
+def finished(checkpoint: Place) -> int:
+    """Returns the newest finished batch (-1: none)."""
+    return max(_batches(checkpoint / "commits"), default=-1)
 
 
 def commit_version(checkpoint: Place) -> int | None:
@@ -83,6 +88,19 @@ def recorded_settings(checkpoint: Place) -> Mapping[str, str]:
         return {}
     found: Mapping[str, str] = json.loads(_lines(checkpoint / "offsets" / str(newest))[0]).get("conf", {})
     return found
+
+
+def record_setting(checkpoint: Place, name: str, value: str) -> None:
+    """Replaces a setting that the newest begun batch has recorded: the next attempt restores this one.
+
+    Only the holder of the unit may call it, while no query runs.
+    """
+    _, newest = reached(checkpoint)
+    entry = checkpoint / "offsets" / str(newest)
+    metadata, *ends = _lines(entry)
+    content = json.loads(metadata)
+    content["conf"] = {**content.get("conf", {}), name: value}
+    replace(entry, "\n".join([_VERSION, json.dumps(content, separators=(",", ":")), *ends]))
 
 
 def query_of(checkpoint: Place) -> str:
@@ -113,7 +131,7 @@ def end_of_batch(checkpoint: Place, batch: int) -> str:
 
 def last_end(checkpoint: Place) -> str:
     """Returns the end of the newest finished batch; empty: none. The unit may be running."""
-    committed = max(_batches(checkpoint / "commits"), default=-1)
+    committed = finished(checkpoint)
     try:
         return _lines(checkpoint / "offsets" / str(committed))[1] if committed >= 0 else ""
     except (OffsetsError, IndexError):

@@ -19,7 +19,7 @@ from cooperator.leader.ownership import GroupPolicy, member_refusal
 from cooperator.leader.settings import ServiceSettings
 from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable, Topics, read_logs
 from cooperator.logs.config_log import ConfigLog
-from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, TaskId
+from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, StateReplicas, TaskId
 from cooperator.planner import Facts, View
 from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.wire import (
@@ -231,6 +231,12 @@ def compose(where: GroupAddress, group: DescribedGroup, logs: LogsRead, now_ms: 
             )
     if not members:
         notes.append("the group has no members: nothing runs")
+    learned = [n for n, c in logs.config.connectors.items() if StateReplicas.of(c.config) is not None]
+    if learned:
+        notes.append(
+            f"tasks of {', '.join(sorted(learned))} move when members have learned their state "
+            "(stateReplicas): the answer shows where they end, and leaves out the time for that"
+        )
     return Snapshot(
         group=where.group_id,
         led_by=led_by,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any, Final
 
+from cooperator.leader.learner_reports import shown
 from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
@@ -144,7 +145,8 @@ def is_settled(status: Mapping[str, Any]) -> bool:
     """Whether nothing moves, waits or starts in a projection: every configured task is at rest.
 
     A failed task is at rest, even if it waits for its next attempt: no round will help it. A group with a
-    member that warms up is not settled: the member will be assigned tasks when it is warm.
+    member that warms up is not settled: the member will be assigned tasks when it is warm. Likewise a task
+    that a member learns in order to take it over.
     """
     return (
         bool(status["leading"])
@@ -162,6 +164,8 @@ def _is_at_rest(task: Mapping[str, Any], connector: Mapping[str, Any]) -> bool:
     if task["state"] == TaskState.STOPPED.value:
         # The instance of a stopped connector stays assigned and does not run (KIP-875).
         return bool(connector["state"] == TargetState.STOPPED.value)
+    if any(learner["role"] == "warmup" for learner in task.get("learners", ())):
+        return False
     resting = {TaskState.RUNNING.value, TaskState.PAUSED.value, TaskState.FAILED.value}
     return task["state"] in resting or "next_attempt_ms" in task
 
@@ -207,6 +211,7 @@ def _tasks(
 ) -> Iterator[dict[str, Any]]:
     held = state.plan.held if state.plan is not None else {}
     refused = frozenset(state.refused_tasks if state.leading else ())
+    learners = shown(state.learners, state.memory, state.members)
     for task in _configured(state):
         owner = owner_of.get(task)
         reported = statuses.get(task)
@@ -246,4 +251,6 @@ def _tasks(
             entry["held_for"] = wait.identity
             entry["held_until_ms"] = wait.until_ms
             entry["held_reason"] = wait.reason.value
+        if task in learners:
+            entry["learners"] = learners[task]
         yield entry

@@ -17,31 +17,48 @@ import org.apache.hadoop.fs.Path;
  * {@code cooperator.connectors.fence}.
  */
 final class Fence {
-  private final String directory;
-  private final String claim;
+  private static final String DIRECTORY = "cooperator.fence.directory";
+  private static final String CLAIM = "cooperator.fence.claim";
+
   private final Configuration configuration;
 
-  private Fence(String directory, String claim, Configuration configuration) {
-    this.directory = directory;
-    this.claim = claim;
+  private Fence(Configuration configuration) {
     this.configuration = configuration;
   }
 
-  /** The fence that the session of a unit names; without one everything is allowed. */
+  /**
+   * The fence that the session of a unit names; without one everything is allowed. It is read at each check,
+   * since a learner's store is given to an attempt ({@link #give}).
+   */
   static Fence of(Configuration configuration) {
-    return new Fence(
-        configuration.get("cooperator.fence.directory", ""),
-        configuration.get("cooperator.fence.claim", ""),
-        configuration);
+    return new Fence(configuration);
+  }
+
+  /** Whether the configuration names a claim, and it is the last one of its unit. */
+  static boolean isHeld(Configuration configuration) {
+    try {
+      new Fence(configuration).check("the state");
+      return !configuration.get(DIRECTORY, "").isEmpty();
+    } catch (IOException error) {
+      return false;
+    }
+  }
+
+  /** Gives what has the fence of {@code to} the claim of {@code from}. */
+  static void give(Configuration from, Configuration to) {
+    to.set(DIRECTORY, from.get(DIRECTORY));
+    to.set(CLAIM, from.get(CLAIM));
   }
 
   /** FencedException when the claim is not the last one, or is there no more. */
   void check(Object about) throws IOException {
+    String directory = configuration.get(DIRECTORY, "");
+    String claim = configuration.get(CLAIM, "");
     if (directory.isEmpty()) {
       return;
     }
     String holder;
-    try (Stream<String> claims = claims()) {
+    try (Stream<String> claims = claims(directory)) {
       holder = claims.max(Comparator.naturalOrder()).orElse("");
     }
     if (!holder.equals(claim)) {
@@ -50,7 +67,7 @@ final class Fence {
     }
   }
 
-  private Stream<String> claims() throws IOException {
+  private Stream<String> claims(String directory) throws IOException {
     if (!directory.contains("://")) {
       return Files.list(Paths.get(directory)).map(file -> file.getFileName().toString());
     }
