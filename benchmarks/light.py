@@ -22,6 +22,8 @@ from cooperator.controller.names import SETTLED, WORKER_LABEL
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
 from cooperator.logs import Logs, LogsConfig, open_logs
 from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus
+from cooperator.reconciliation import Answer, ReportingMember, apply_answer, next_report, told_term
+from cooperator.reconciliation.messages import decode_answer, encode_report
 from cooperator.wire import (
     AgentReport,
     ExtendedAssignment,
@@ -44,9 +46,12 @@ _NODE_S: Final = 3.0
 
 
 class LightMember:
-    """A member that takes up its assignments, reports them as running, and releases what is revoked."""
+    """A member that takes up its assignments, reports them as running, and releases what is revoked.
 
-    def __init__(self, config: GroupConfig, identity: str, logs: Logs) -> None:
+    ``reconciles``: it offers reconciliation without rounds, too.
+    """
+
+    def __init__(self, config: GroupConfig, identity: str, logs: Logs, reconciles: bool = False) -> None:
         self.config = config
         self.identity = identity
         self.incarnation = config.client_id
@@ -58,12 +63,21 @@ class LightMember:
         self._applied: Epoch | None = None
         self._nonce = 0
         self._posts = ThreadPoolExecutor(1, f"post-{identity}")
+        self._reconciles = reconciles
+        self._side = ReportingMember(identity, self.incarnation)
+        self._is_reconciled = threading.Event()
+        self._lock = threading.Lock()
+        self._rounds = 0
+        self._is_over = False
         self._membership = Membership(config, self)
 
     def start(self) -> None:
         self._membership.start()
+        if self._reconciles:
+            threading.Thread(target=self._report_always, daemon=True).start()
 
     def stop(self) -> None:
+        self._is_over = True
         self._membership.stop(leave=False)
         self._posts.shutdown(wait=False, cancel_futures=True)
 
@@ -78,10 +92,20 @@ class LightMember:
             )
         offset = self._logs.config.snapshot().offset
         report = AgentReport(
-            Role.WORKER, self.identity, self.incarnation, applied=self._applied, nonce=self._nonce
+            Role.WORKER,
+            self.identity,
+            self.incarnation,
+            applied=self._applied,
+            nonce=self._nonce,
+            reconciles=self._reconciles,
         )
         metadata = Metadata("http://nowhere/", offset, allocation, report)
-        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in _PROTOCOLS]
+        offered = (Protocol.RECONCILED, *_PROTOCOLS) if self._reconciles else _PROTOCOLS
+        with self._lock:
+            # No answer is applied until the next assignment.
+            self._rounds += 1
+            self._is_reconciled.clear()
+        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in offered]
 
     def ready_to_join(self) -> None: ...
 
@@ -90,6 +114,12 @@ class LightMember:
         if assignment.agent is None:
             return
         self._assignment, self._applied = assignment, assignment.agent.epoch
+        if joined.protocol == Protocol.RECONCILED.value:
+            with self._lock:
+                side = told_term(self._side, assignment.agent.epoch.term)
+                self._side = replace(side, sent_ms=None, member_epoch=0)
+                self._is_reconciled.set()
+            return
         for task in assignment.revoked:
             if self.owned.pop(task, None) is not None:
                 self._say(task, TaskState.UNASSIGNED, assignment.agent.epoch)
@@ -130,6 +160,52 @@ class LightMember:
                 except OSError:
                     pass
             time.sleep(_POST_AGAIN_S)
+
+    # --- reports between rounds ---
+
+    def _report_always(self) -> None:
+        while not self._is_over:
+            if self._is_reconciled.wait(1) and self._assignment is not None:
+                try:
+                    self._report(self._assignment)
+                except (OSError, ValueError):
+                    time.sleep(_POST_AGAIN_S)
+
+    def _report(self, assignment: ExtendedAssignment) -> None:
+        assert assignment.agent is not None
+        key, now_ms = self._logs.config.snapshot().session_key, time.monotonic_ns() // 1_000_000
+        with self._lock:
+            rounds = self._rounds
+            side, report = next_report(self._side, tuple(self.owned), now_ms, 0)
+            if report is None or key is None:
+                time.sleep(_LOOK_S)
+                return
+            self._side = side
+        body = encode_report(report)
+        headers = {"Content-Type": "application/json", **sign(key, body)}
+        url = f"{assignment.leader_url.rstrip('/')}/report"
+        request = urllib.request.Request(url, body, headers, method="POST")
+        with urllib.request.urlopen(request, timeout=60) as heard:
+            answer = decode_answer(heard.read())
+        with self._lock:
+            if self._rounds != rounds:
+                return
+            lease_ms = assignment.agent.lease_ms
+            now_ms = time.monotonic_ns() // 1_000_000
+            self._side, may_run = apply_answer(self._side, answer, report.sequence, now_ms, lease_ms)
+            if may_run is not None and isinstance(answer, Answer):
+                self._run_only(may_run, Epoch(report.term, answer.group_epoch), assignment.leader_url)
+
+    def _run_only(self, tasks: frozenset[TaskId], epoch: Epoch, leader_url: str) -> None:
+        for task in self.owned.keys() - tasks:
+            del self.owned[task]
+            self._say(task, TaskState.UNASSIGNED, epoch)
+        for task in sorted(tasks - self.owned.keys()):
+            self.owned[task] = epoch
+            self.since[task] = time.time()
+            self._say(task, TaskState.RUNNING, epoch)
+            if task.is_instance:
+                self._posts.submit(self._post, task.connector, leader_url)
 
     def round_void(self, generation: int) -> None: ...
     def dropped(self, reason: str) -> None: ...

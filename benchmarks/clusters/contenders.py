@@ -285,7 +285,7 @@ class Own(Cluster):
         self, name: str, servers: str, directory: Path, load: Load, policy: str, runtime: str = "inline"
     ) -> None:
         super().__init__(name, servers, directory, load)
-        self._options = {"runtime": runtime}
+        self._options: dict[str, Any] = {"runtime": runtime}
         if policy == "Kip415":
             # Kafka's rules move nothing away from a member that departs: it would run on until this time-out.
             self._options["drain_timeout_ms"] = "1"

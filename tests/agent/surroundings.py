@@ -136,6 +136,7 @@ class LocalMember:
     runtime: Callable[[WorkerOptions, RuntimeListener], Runtime] = make_runtime
     lead: MakeLead | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    identity: str = "lake-0"
 
     def __post_init__(self) -> None:
         self.logs_config = LogsConfig("memory", "lake")
@@ -149,7 +150,7 @@ class LocalMember:
         options = WorkerOptions(
             group_id="lake",
             bootstrap_servers=IN_MEMORY,
-            identity="lake-0",
+            identity=self.identity,
             incarnation="incarnation-1",
             state_dir=self.directory / "state",
             checkpoints=self.directory / "checkpoints",
@@ -172,6 +173,11 @@ class LocalMember:
         self.agent.open()
         self._thread.start()
         eventually(lambda: self.group.joins, 10)
+
+    def deliver(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
+        """The broker answers the member's last JoinGroup with this assignment."""
+        self.group.listener.contact(time.monotonic())
+        self.group.listener.joined(Joined(generation, member_id, protocol, assignment))
 
     def write(self, *records: Record) -> int:
         """Writes to the config log; returns the offset that an assignment has to carry."""

@@ -228,7 +228,7 @@ class FakeGroup:
         self.generation += 1
         self.rejoins.clear()
         self.answers = None
-        reports = tuple(m.report() for m in sorted(self.members.values(), key=lambda m: m.incarnation))
+        reports = tuple(self.reported(m) for m in sorted(self.members.values(), key=lambda m: m.incarnation))
         config = self.fold.snapshot()
         given = dict(self.given)
         self._do(
@@ -262,6 +262,10 @@ class FakeGroup:
         self._do(ev.Delivered(self.generation))
         if any(not member.is_agent for member in self.members.values()):
             self.advance(SETTLE_MS)
+
+    def reported(self, member: FakeMember) -> Member:
+        """The report in the member's JoinGroup."""
+        return member.report()
 
     def _stores(self, reports: tuple[Member, ...]) -> bool:
         assert self.answers is not None

@@ -166,15 +166,16 @@ class MemberGroup:
         inside: Sequence[str] = (),
         cold: bool = False,
         spark_conf: Mapping[str, str] | None = None,
+        older: bool = False,
         **options: str,
     ) -> MemberProcess:
         """Start a member. ``inside`` prefixes its command, to run it somewhere else. A ``cold`` one can run
-        nothing until ``warm_up``."""
+        nothing until ``warm_up``. An ``older`` one knows rounds only."""
         incarnation = uuid.uuid4().hex[:12]
         arguments = self._arguments(identity, incarnation, options)
         for name, value in (spark_conf or {}).items():
             arguments += ["--spark-conf", f"{name}={value}"]
-        program = ["-m", "cooperator.cli"]
+        program = [str(HERE / "older_worker.py")] if older else ["-m", "cooperator.cli"]
         if cold:
             files = (self._warm_file(identity, said) for said in (True, False))
             program = [str(HERE / "slow_worker.py"), *map(str, files)]

@@ -22,6 +22,7 @@ from cooperator.model import (
     TaskId,
 )
 from cooperator.planner.view import Facts
+from cooperator.reconciliation import encode_records
 from cooperator.scenarios.snapshot import LedBy, Snapshot
 from cooperator.scenarios.what_if import what_if
 from cooperator.wire import (
@@ -36,6 +37,7 @@ from cooperator.wire import (
     encode_metadata,
 )
 from tests.harness.fake_group import FakeGroup
+from tests.harness.reconciling_group import reconciled_group
 
 A, A0, A1, A2 = (TaskId("a", number) for number in range(-1, 3))
 WHERE = GroupAddress("kafka:9092", "lake")
@@ -234,3 +236,42 @@ def test_an_operator_that_does_not_lead_contributes_nothing(status: dict[str, ob
     snapshot = with_status(led_by_operator(), status)
     assert snapshot.view == led_by_operator().view
     assert any("does not lead now" in note for note in snapshot.notes)
+
+
+class TestWithoutRounds:
+    def seen(self, records: LeaderRecords) -> Snapshot:
+        group = reconciled_group(task_count=3)
+        memory = group.saved
+        written = encode_records(group.log)
+        me = AgentReport(Role.LEADER, "operator", "operator")
+        members = [
+            DescribedMember(
+                f"{each.identity}-uuid",
+                None,
+                each.identity,
+                "/10.0.0.1",
+                encode_metadata(
+                    Metadata("http://w/", 5, None, AgentReport(Role.WORKER, each.identity, each.incarnation)),
+                    Protocol.RECONCILED,
+                ),
+                encode_assignment(assignment("leader"), Protocol.RECONCILED),
+            )
+            for each in group.machine.state.members
+        ]
+        leader = DescribedMember(
+            "leader",
+            "operator",
+            "operator",
+            "/10.0.0.1",
+            encode_metadata(Metadata("http://leader/", 5, None, me), Protocol.RECONCILED),
+            encode_assignment(assignment("leader"), Protocol.RECONCILED),
+        )
+        described = DescribedGroup(GroupState.STABLE, "connect", "reconciled", (leader, *members))
+        logs = LogsRead(group.fold.snapshot(), replace(records, memory=memory, others=written))
+        self.running = {each.identity: each.running for each in group.members.values()}
+        return compose(WHERE, described, logs, group.now_ms)
+
+    def test_members_run_what_the_leader_log_says(self) -> None:
+        snapshot = self.seen(LeaderRecords())
+        assert {m.identity: set(m.owned) for m in snapshot.view.members} == self.running
+        assert all(self.running.values())

@@ -162,6 +162,28 @@ def test_the_next_leader_has_the_memory_of_the_last_one(under_test: LogsUnderTes
     assert under_test.open().leader.read_to_end(MS) == LeaderRecords(OWNER, Policy(lease_ms=1), memory)
 
 
+def test_records_with_other_keys_are_written_with_the_memory_and_read(under_test: LogsUnderTest) -> None:
+    leader, member = leading(under_test), under_test.open()
+    group = Record("group", b'{"v":1}')
+
+    leader.writer.write_leader(memory=Memory(term=2), others=[group, Record("member/a", b"{}")])
+    leader.writer.write_leader(others=[Record("member/a", None)])
+
+    found = member.leader.read_to_end(MS)
+    assert found.memory == Memory(term=2)
+    assert [record for record in found.others if record.value is not None] == [group]
+
+
+def test_the_policy_is_known_as_far_as_the_log_has_been_read(under_test: LogsUnderTest) -> None:
+    leader, member = leading(under_test), under_test.open()
+    assert member.leader.policy() is None
+
+    leader.writer.write_leader(policy=Policy(reconciles=True))
+    member.leader.read_to_end(MS)
+
+    assert member.leader.policy() == Policy(reconciles=True)
+
+
 def test_a_warm_leader_log_is_read_to_its_end_in_no_time(under_test: LogsUnderTest) -> None:
     leader, member = leading(under_test), under_test.open()
     leader.writer.write_leader(memory=Memory(term=1))

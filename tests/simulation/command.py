@@ -9,6 +9,7 @@ from multiprocessing import get_context
 
 from cooperator.model import PolicyName
 from tests.simulation import mutations, planted
+from tests.simulation.reconciled_mutations import RECONCILED
 from tests.simulation.run import NOTHING, Cuts, Outcome, run
 from tests.simulation.shrink import shrink
 from tests.simulation.story import line_of, replay, story
@@ -24,11 +25,12 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.replay is not None:
         cuts = Cuts(frozenset(options.without), frozenset(options.drop), options.until)
-        lines = replay(options.replay, cuts, options.story, options.policy)
+        lines = replay(options.replay, cuts, options.story, options.policy, options.reconciling)
         for line in lines:
             say(line)
         return 1 if lines[-1].startswith("broken") else 0
-    return _seeds(range(options.start, options.start + options.seeds), options.jobs, options.policy)
+    seeds = range(options.start, options.start + options.seeds)
+    return _seeds(seeds, options.jobs, options.policy, options.reconciling)
 
 
 def say(line: str) -> None:
@@ -36,10 +38,16 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def command_of(seed: int, cuts: Cuts = NOTHING, policy: PolicyName = PolicyName.DEFAULT) -> str:
+def command_of(
+    seed: int,
+    cuts: Cuts = NOTHING,
+    policy: PolicyName = PolicyName.DEFAULT,
+    reconciling: float = 0.0,
+) -> str:
     """The command that replays exactly this history."""
     words = ["python -m tests.simulation --replay", str(seed)]
     words += ["--policy", policy] if policy is not PolicyName.DEFAULT else []
+    words += ["--reconciling", str(reconciling)] if reconciling else []
     words += [word for kind in sorted(cuts.kinds) for word in ("--without", kind)]
     words += [word for index in sorted(cuts.faults) for word in ("--drop", str(index))]
     if cuts.until_ms is not None:
@@ -47,27 +55,27 @@ def command_of(seed: int, cuts: Cuts = NOTHING, policy: PolicyName = PolicyName.
     return " ".join(words)
 
 
-def explain(seed: int, policy: PolicyName = PolicyName.DEFAULT) -> list[str]:
+def explain(seed: int, policy: PolicyName = PolicyName.DEFAULT, reconciling: float = 0.0) -> list[str]:
     """A failing seed, shrunk: what is broken, the story of its faults, and how to replay it."""
-    outcome = run(seed, policy=policy)
+    outcome = run(seed, policy=policy, reconciling=reconciling)
     if outcome.broken is None:
         return [f"seed {seed} breaks nothing"]
     cuts, shortest = shrink(outcome)
     lines = [f"seed {seed}: {outcome.broken}", f"shrunk to {len(shortest.faults)} faults:"]
     lines += [line_of(line) for line in story(shortest) if line.what.startswith(("FAULT", "(over", "BROKEN"))]
     lines += [
-        f"the whole history: {command_of(seed, policy=policy)}",
-        f"the short one:     {command_of(seed, cuts, policy)}",
+        f"the whole history: {command_of(seed, NOTHING, policy, reconciling)}",
+        f"the short one:     {command_of(seed, cuts, policy, reconciling)}",
     ]
     lines.append("add --story TASK or --story MEMBER to follow one of them")
     return lines
 
 
-def _seeds(seeds: range, jobs: int, policy: PolicyName) -> int:
+def _seeds(seeds: range, jobs: int, policy: PolicyName, reconciling: float) -> int:
     began = time.perf_counter()
     failed: list[int] = []
     rests: list[int] = []
-    for count, (seed, broken, rest_ms) in enumerate(_outcomes(seeds, jobs, policy), 1):
+    for count, (seed, broken, rest_ms) in enumerate(_outcomes(seeds, jobs, policy, reconciling), 1):
         if broken:
             failed.append(seed)
             say(f"seed {seed}: {broken}")
@@ -76,7 +84,7 @@ def _seeds(seeds: range, jobs: int, policy: PolicyName) -> int:
         if count % SAY_EVERY == 0:
             say(f"up to seed {seed}: {len(failed)} failed")
     for seed in failed[:3]:
-        for line in explain(seed, policy):
+        for line in explain(seed, policy, reconciling):
             say(line)
     took_s = time.perf_counter() - began
     longest_s = max(rests, default=0) / 1000
@@ -92,6 +100,7 @@ def _mutations(arguments: Sequence[str]) -> int:
     parser.add_argument("--limit", type=int, default=planted.LIMIT, help="seeds to try for each")
     parser.add_argument("--jobs", type=int, default=1, help="processes to look for them in")
     options = parser.parse_args(arguments)
+    assert set(RECONCILED) <= {mutation.name for mutation in planted.ALL}
     names = options.names or [mutation.name for mutation in planted.ALL]
     missed = 0
     with get_context("spawn").Pool(options.jobs) as pool:
@@ -116,13 +125,13 @@ def _sought(wanted: tuple[str, int]) -> tuple[str, bool]:
 Summary = tuple[int, str, int]
 
 
-def _summary(policy: PolicyName, seed: int) -> Summary:
-    outcome: Outcome = run(seed, policy=policy)
+def _summary(policy: PolicyName, reconciling: float, seed: int) -> Summary:
+    outcome: Outcome = run(seed, policy=policy, reconciling=reconciling)
     return seed, str(outcome.broken or ""), outcome.rest_after_ms
 
 
-def _outcomes(seeds: Iterable[int], jobs: int, policy: PolicyName) -> Iterator[Summary]:
-    summary = partial(_summary, policy)
+def _outcomes(seeds: Iterable[int], jobs: int, policy: PolicyName, reconciling: float) -> Iterator[Summary]:
+    summary = partial(_summary, policy, reconciling)
     if jobs <= 1:
         yield from map(summary, seeds)
         return
@@ -137,6 +146,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
     parser.add_argument(
         "--policy", type=PolicyName, default=PolicyName.DEFAULT, help="the Worker's: Default or Eager"
+    )
+    parser.add_argument(
+        "--reconciling",
+        type=float,
+        default=0.0,
+        help="the share of our incarnations that offer reconciliation without rounds",
     )
     parser.add_argument("--replay", type=int, metavar="SEED", help="run one history and tell its story")
     parser.add_argument("--story", metavar="TASK", help="with --replay: of this task or member only")

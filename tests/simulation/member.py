@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from cooperator.agent.elected_lead import member_lead
@@ -41,6 +42,7 @@ class MemberOptions(WorkerOptions):
     def settings(self) -> Settings:
         return Settings(
             identity=self.identity,
+            incarnation=self.incarnation,
             rejoin_retry_ms=6_000,
             refused_retry_ms=1_000,
             ask_every_ms=1_000,
@@ -147,6 +149,7 @@ class MemberProcess(WorkerProcess):
             drain_timeout_ms=times.drain_ms,
             revocation_timeout_ms=times.revocation_ms,
             has_state=self.simulation.shape.state is not None,
+            reconciles=Random(self.name).random() < self.simulation.shape.reconciling,
         )
         self.agent = SimulatedAgent(options, self)
         self.agent.begin()

@@ -15,19 +15,20 @@ Patch = Any
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """``plant`` makes the patches that plant the bug."""
+    """``plant`` makes the patches that plant the bug. ``reconciling``: as in ``Shape``."""
 
     name: str
     bug: str
     plant: Callable[[], Sequence[Patch]]
+    reconciling: float = 0.0
 
 
 ALL: list[Mutation] = []
 
 
-def planted(plant: Callable[[], Sequence[Patch]]) -> Callable[[], Sequence[Patch]]:
+def planted(plant: Callable[[], Sequence[Patch]], reconciling: float = 0.0) -> Callable[[], Sequence[Patch]]:
     name = "".join(word.capitalize() for word in plant.__name__.split("_"))
-    ALL.append(Mutation(name, (plant.__doc__ or "").strip(), plant))
+    ALL.append(Mutation(name, (plant.__doc__ or "").strip(), plant, reconciling))
     return plant
 
 
@@ -37,7 +38,7 @@ def find(mutation: Mutation, limit: int = LIMIT, start: int = 0) -> tuple[int, O
         for each in mutation.plant():
             stack.enter_context(each)
         for count, seed in enumerate(range(start, start + limit), 1):
-            outcome = run(seed)
+            outcome = run(seed, reconciling=mutation.reconciling)
             if outcome.broken is not None:
                 return count, outcome
     return None

@@ -71,6 +71,8 @@ class Rest:
         learning = lead and self._learning(lead.machine.state)
         if learning:
             return learning
+        if lead is not None and self._may_leave_rounds(lead.machine.state):
+            return "the group is in rounds, and could reconcile without"
         plan = lead.machine.state.plan if lead is not None else None
         if plan is not None and plan.held:
             return f"held: {sorted(map(str, plan.held))}"
@@ -89,6 +91,10 @@ class Rest:
         if not state.memory.standbys and any(learning.values()):
             return f"still learned: {learning}"
         return ""
+
+    def _may_leave_rounds(self, state: LeaderState) -> bool:
+        is_able = state.policy.reconciles and all(member.reconciles for member in state.members)
+        return is_able and state.group is None and not state.unreached
 
     def _tasks(self) -> str:
         simulation = self._simulation

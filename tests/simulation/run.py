@@ -74,9 +74,10 @@ class Outcome:
     faults: list[Scheduled] = field(default_factory=list)
     rest_after_ms: int = 0
     policy: PolicyName = PolicyName.DEFAULT
+    reconciling: float = 0.0
 
 
-def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
+def history(seed: int, has_state: bool = True) -> tuple[Shape, list[Scheduled], int]:
     """The content of a seed: a shape, faults to come, and the seed of everything else."""
     random = Random(seed)
     connectors = tuple((name, random.randint(1, 5)) for name in "ab"[: random.randint(1, 2)])
@@ -91,7 +92,9 @@ def history(seed: int) -> tuple[Shape, list[Scheduled], int]:
         fleet=fleets.drawn(random.random()),
         warm_up_ms=random.choice([0, 500, 2_000, 6_000]),
     )
-    shape = _with_state(seed, _limited(seed, shape))
+    shape = _limited(seed, shape)
+    if has_state:
+        shape = _with_state(seed, shape)
     # Swarm testing: a few kinds at a time combine in ways that many would hide.
     possible = [kind for kind in FAULTS if kind.concerns_stock or not shape.fleet.has_stock]
     kinds = random.sample(possible, random.randint(2, 12))
@@ -171,15 +174,19 @@ def run(
     cuts: Cuts = NOTHING,
     promises: Collection[type[Promise]] = PROMISES,
     policy: PolicyName = PolicyName.DEFAULT,
+    reconciling: float = 0.0,
 ) -> Outcome:
     """Play the history of ``seed``, up to the promise that it breaks, or to rest.
 
-    ``policy``: under another one than Default the seed's world has members of ours only.
+    ``policy``: under another one than Default the seed's world has members of ours only. ``reconciling``: as
+    in ``Shape``.
     """
-    shape, faults, chance = history(seed)
+    # A group whose tasks learn stays in rounds.
+    shape, faults, chance = history(seed, has_state=not reconciling)
     if policy is not PolicyName.DEFAULT:
         # Nothing is held for a member that is away: Eager has no delay.
         shape = replace(shape, policy=policy, fleet=fleets.Agents, hold_ms=0, state=None)
+    shape = replace(shape, reconciling=reconciling)
     happening = [
         fault
         for fault in faults
@@ -189,7 +196,7 @@ def run(
     ]
     simulation = Simulation(shape, Random(chance), Times(hold_ms=shape.hold_ms))
     Cleaner(simulation, Random(chance + 1))
-    outcome = Outcome(seed, simulation, faults=happening, policy=policy)
+    outcome = Outcome(seed, simulation, faults=happening, policy=policy, reconciling=reconciling)
     with simulated(simulation):
         try:
             _live(simulation, happening, [promise(simulation) for promise in promises], outcome, cuts)

@@ -15,7 +15,7 @@ def shrink(outcome: Outcome, say: Say = lambda _: None) -> tuple[Cuts, Outcome]:
 
     def attempt(shorter: Cuts) -> bool:
         nonlocal cuts, best
-        tried = run(outcome.seed, shorter, policy=outcome.policy)
+        tried = run(outcome.seed, shorter, policy=outcome.policy, reconciling=outcome.reconciling)
         if tried.broken is None or tried.broken.promise != promise:
             return False
         cuts, best = shorter, tried

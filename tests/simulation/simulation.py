@@ -16,6 +16,10 @@ from cooperator.model import Fencing, Member, Memory, Policy, PolicyName, StateR
 from cooperator.planner.plan import Plan
 from cooperator.planner.view import View
 from cooperator.pool import PoolPolicy
+from cooperator.reconciliation import Answer as ReportAnswer
+from cooperator.reconciliation import Rejection, Report, decode_record
+from cooperator.reconciliation.messages import decode_answer, decode_report
+from cooperator.reconciliation.records import RecordKey, Value
 from cooperator.wire import Record, decode_assignment
 from tests.simulation.broker.machine import GroupCoordinator
 from tests.simulation.broker.messages import Answer, Error, Heartbeaten, Joined, Synced, SyncGroup
@@ -82,6 +86,8 @@ class Shape:
     ``record_bytes`` is the broker's limit of the group's record while faults happen; 0 means Kafka's default.
     ``policy`` is the Worker's. ``state`` is set in worlds whose tasks have state; there, nobody catches up on
     the tasks with the number ``unlearnable``.
+    ``policy`` is the Worker's. ``reconciling`` is the share of incarnations of ours that offer reconciliation
+    without rounds; the leader asks for it if it is not 0.
     """
 
     replicas: int
@@ -97,6 +103,7 @@ class Shape:
     policy: PolicyName = PolicyName.DEFAULT
     state: StateReplicas | None = None
     unlearnable: int = -2
+    reconciling: float = 0.0
 
 
 class Simulation:
@@ -120,6 +127,7 @@ class Simulation:
             # Nobody proves the end of a stock worker here: held forever, its tasks would never be at rest.
             fencing=Fencing.BEST_EFFORT,
             depart_warm_ms=times.drain_ms // 2,
+            reconciles=shape.reconciling > 0,
         )
         self.pool_policy = PoolPolicy(
             drain_timeout_ms=times.drain_ms,
@@ -166,6 +174,12 @@ class Simulation:
         self.sleepers: list[WorkerProcess] = []
         self.errors: list[str] = []
         self.writes_of_learners: list[str] = []
+        self.group_records: dict[RecordKey, Value] = {}
+        """Those of a reconciled group in the leader log."""
+        self.report_answers: list[tuple[Report, ReportAnswer]] = []
+        """Those that leaders have just sent."""
+        self.answers = 0
+        """Those to reports between rounds that have reached their members."""
         if shape.record_bytes:
             self.limit_records(shape.record_bytes)
             self.healing.append(lambda: self.limit_records(settings.max_record_bytes))
@@ -245,6 +259,10 @@ class Simulation:
     def appended(self, topic: str, records: Sequence[Record]) -> None:
         if topic == self.topic_names.leader:
             self.records += records
+            for key, value in filter(None, map(decode_record, records)):
+                self.group_records.pop(key, None)
+                if value is not None:
+                    self.group_records[key] = value
 
     def confirmed(self, process: Process, sent_ms: int, leader: Process) -> None:
         """A leader's confirmation that nothing was reassigned has reached ``process``."""
@@ -285,6 +303,30 @@ class Simulation:
         if isinstance(answer, Synced) and answer.error is Error.NONE and answer.assignment:
             assignment = decode_assignment(answer.assignment)
             process.revoked = (process.revoked | set(assignment.revoked)) - set(assignment.assigned)
+
+    def report_answered(self, report: bytes, body: bytes) -> None:
+        """A leader has answered a report."""
+        answer = decode_answer(body)
+        if isinstance(answer, ReportAnswer):
+            self.report_answers.append((decode_report(report), answer))
+
+    def reconciled(self, process: Process, body: str) -> None:
+        """The leader's answer to a report has reached ``process``."""
+        answer = decode_answer(body.encode())
+        if not isinstance(process, WorkerProcess):
+            return
+        held = frozenset(copy.task for copy in process.copies())
+        if isinstance(answer, ReportAnswer):
+            self.answers += 1
+            # Those that failed, too: they may start anew before the answer is applied.
+            process.revoked = (held | self.spec.tasks()) - answer.assigned.keys()
+        elif answer is Rejection.UNKNOWN_MEMBER_ID and self._is_replaced(process):
+            process.revoked = held
+
+    def _is_replaced(self, process: WorkerProcess) -> bool:
+        """Whether a later incarnation of the identity has begun."""
+        same = [each for each in self.everybody if each.identity == process.identity]
+        return same[-1] is not process
 
     # --- chance --------------------------------------------------------------------------------------
 

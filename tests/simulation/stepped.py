@@ -215,7 +215,13 @@ class Endpoint:
             if all(p == w or p.startswith("{") for p, w in zip(pattern, words, strict=True)):
                 loop = Loop(self._process)
                 future = loop.call_soon_with_future(handler, _Request(body, headers, names))
-                future.add_callback(lambda response: answer(response.status, response.text or ""))
+
+                def respond(response: Any) -> None:
+                    if path == "report" and response.status == 200:
+                        self._process.simulation.report_answered(body, response.body)
+                    answer(response.status, response.text or "")
+
+                future.add_callback(respond)
                 future.add_errback(lambda error, route=route: self._failed(route, error, answer))
                 return
 
@@ -263,6 +269,10 @@ class Calls(LeaderCalls):
     def _submit(self, call: Any) -> None:
         self._line.spawn(call)
 
+    async def _begin_report(self, order: Any) -> None:
+        """As the real one; the answer to a report that was given up may still arrive."""
+        await self._report(order)
+
     async def _send(self, url: str, body: bytes, headers: dict[str, str], total_s: float) -> tuple[int, str]:
         process, simulation = self._process, self._process.simulation
         base, path = url[: url.index("/", 8) + 1], url[url.index("/", 8) + 1 :]
@@ -276,6 +286,8 @@ class Calls(LeaderCalls):
             if not reply.is_done:
                 if found is not None and path == "lease" and status == 200 and base != process.url:
                     simulation.confirmed(process, sent_ms, found[0])
+                if path == "report" and status == 200:
+                    simulation.reconciled(process, text)
                 reply.success((status, text))
 
         def arrive() -> None:

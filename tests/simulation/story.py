@@ -84,9 +84,15 @@ def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
     return lines
 
 
-def replay(seed: int, cuts: Cuts, subject: str | None, policy: PolicyName = PolicyName.DEFAULT) -> list[str]:
+def replay(
+    seed: int,
+    cuts: Cuts,
+    subject: str | None,
+    policy: PolicyName = PolicyName.DEFAULT,
+    reconciling: float = 0.0,
+) -> list[str]:
     """The story of one seed, as lines."""
-    outcome = run(seed, cuts, policy=policy)
+    outcome = run(seed, cuts, policy=policy, reconciling=reconciling)
     lines = [f"seed {seed}: {outcome.simulation.shape}"]
     lines += [line_of(line) for line in story(outcome, subject)]
     well = f"at rest {outcome.rest_after_ms} ms after the last fault"

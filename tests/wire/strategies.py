@@ -77,6 +77,7 @@ REPORTS = st.builds(
     nonce=INT64,
     warmth=st.sampled_from(Warmth),
     learns=st.booleans(),
+    reconciles=st.booleans(),
 )
 METADATA = st.builds(
     Metadata,
@@ -126,6 +127,7 @@ POLICIES = st.builds(
     fencing=st.sampled_from(Fencing),
     hung_after_ms=TIME_MS,
     depart_warm_ms=TIME_MS,
+    reconciles=st.booleans(),
 )
 HOLDS = st.builds(
     Hold,

@@ -165,7 +165,7 @@ def trailer_at(data: bytes) -> int:
 def test_an_unknown_warmth_is_waited_for_by_nobody(code: int) -> None:
     report = AgentReport(Role.WORKER, "lake-0", "i")
     data = encode_metadata(Metadata("http://w:1/", 1, None, report), Protocol.SESSIONED)
-    read = decode_metadata(data[:-2] + code.to_bytes(1, "big", signed=True) + data[-1:]).agent
+    read = decode_metadata(data[:-3] + code.to_bytes(1, "big", signed=True) + data[-2:]).agent
     assert read == report._replace(warmth=Warmth.STALLED)
 
 

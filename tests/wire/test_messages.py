@@ -28,7 +28,7 @@ from cooperator.wire import (
 from cooperator.wire import metadata as metadata_module
 from tests.wire.strategies import AGENT_ASSIGNMENTS, ASSIGNMENTS, EPOCHS, METADATA, REPORTS, TEXT
 
-PROTOCOLS = st.sampled_from(Protocol)
+PROTOCOLS = st.sampled_from(ALL_PROTOCOLS)
 TASKS = st.builds(TaskId, st.sampled_from(["a", "b", "orders"]), st.integers(INSTANCE, 6))
 UUID = "0b6c1c1e-7a3d-4f3a-9d7e-2f3a4b5c6d7e"
 
@@ -180,6 +180,42 @@ def test_equal_reports_are_equal_bytes_whatever_the_order_of_a_set() -> None:
     assert encode_metadata(Metadata("u", 1, agent=one), Protocol.SESSIONED) == encode_metadata(
         Metadata("u", 1, agent=other), Protocol.SESSIONED
     )
+
+
+@given(METADATA)
+def test_under_reconciled_a_member_reports_itself_and_no_tasks(metadata: Metadata) -> None:
+    encoded = encode_metadata(metadata, Protocol.RECONCILED)
+
+    decoded = decode_metadata(encoded)
+
+    agent = metadata.agent and metadata.agent._replace(stopping=frozenset())
+    assert decoded == Metadata(metadata.url, metadata.config_offset, None, agent, names_tasks=False)
+    assert encode_metadata(decoded, Protocol.RECONCILED) == encoded
+
+
+@given(ASSIGNMENTS, AGENT_ASSIGNMENTS)
+def test_under_reconciled_an_assignment_names_the_term_and_the_leader(
+    assignment: ExtendedAssignment, agent: AgentAssignment
+) -> None:
+    empty = assignment._replace(assigned=(), revoked=(), agent=agent)
+
+    assert decode_assignment(encode_assignment(empty, Protocol.RECONCILED)) == empty
+
+
+def test_a_round_under_reconciled_cannot_assign_tasks() -> None:
+    assignment = ExtendedAssignment(0, "m", "u", 1, (TaskId("a", 0),))
+
+    with pytest.raises(EncodeError, match=r"assignment\.assigned: a round under reconciled assigns nothing"):
+        encode_assignment(assignment, Protocol.RECONCILED)
+
+
+def test_a_member_tells_under_every_protocol_whether_it_reconciles() -> None:
+    report = AgentReport(Role.WORKER, "lake-0", "uid/1", reconciles=True)
+
+    for protocol in Protocol:
+        metadata = decode_metadata(encode_metadata(Metadata("u", 1, agent=report), protocol))
+        assert metadata.agent == report
+        assert member_of("m-1", "c", metadata).reconciles
 
 
 def test_protocols_are_offered_newest_first() -> None:

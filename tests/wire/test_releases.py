@@ -9,6 +9,7 @@ import pytest
 
 from cooperator.model import INSTANCE, Epoch, TaskId, TaskState, TaskStatus, Warmth
 from cooperator.wire import (
+    ALL_PROTOCOLS,
     AgentAssignment,
     AgentReport,
     ExtendedAssignment,
@@ -63,7 +64,7 @@ STATUS = TaskStatus(
 def written() -> dict[str, str]:
     """Returns what the present release writes."""
     now: dict[str, str] = {}
-    for protocol in Protocol:
+    for protocol in ALL_PROTOCOLS:
         now[f"metadata {protocol.value}"] = encode_metadata(METADATA, protocol).hex()
         now[f"assignment {protocol.value}"] = encode_assignment(ASSIGNMENT, protocol).hex()
     record = encode_status(STATUS)
@@ -117,7 +118,7 @@ def test_stock_workers_read_the_eager_protocols_messages_as_the_next_version_and
 
 
 def test_fields_that_the_next_release_adds_are_passed_over() -> None:
-    for protocol in Protocol:
+    for protocol in ALL_PROTOCOLS:
         report = _with_a_longer_trailer(encode_metadata(METADATA, protocol), b"CoRe")
         assert decode_metadata(report).agent == REPORT
         assignment = _with_a_longer_trailer(encode_assignment(ASSIGNMENT, protocol), b"CoSh")
@@ -151,7 +152,7 @@ def _without(now: Any, first: Any) -> Any:
 
 def test_a_member_without_warmth_counts_as_warm_and_learns_nothing() -> None:
     """A member of the first release, which had no such words."""
-    for protocol in Protocol:
+    for protocol in ALL_PROTOCOLS:
         read = decode_metadata(bytes.fromhex(GOLDEN[f"metadata {protocol.value}"])).agent
         assert read is not None
         assert read.warmth is Warmth.WARM

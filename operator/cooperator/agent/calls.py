@@ -15,8 +15,10 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.leader.tls import SERVER_NAME, LeaderTrust, certificate_problem
 from cooperator.model import SessionKey
+from cooperator.reconciliation import Answer, Rejection
+from cooperator.reconciliation.messages import decode_answer, encode_report
 from cooperator.supervision import supervised
-from cooperator.wire import LearnerReport, encode_learner_report, sign
+from cooperator.wire import DecodeError, LearnerReport, encode_learner_report, sign
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +29,6 @@ _SHOWN = 300
 
 class LeaderCalls:
     """Every call returns at once; the outcome arrives as an event. Calls are not retried here.
-
     ``leader_ca``: PEM file by which leaders that serve https are verified.
     """
 
@@ -40,6 +41,7 @@ class LeaderCalls:
     ) -> None:
         self._trust = LeaderTrust(leader_ca)
         self._tell = tell
+        self._report_on_its_way: asyncio.Task[None] | None = None
         self._session_key = session_key
         self._now_ms = now_ms
         self._loop = asyncio.new_event_loop()
@@ -78,6 +80,34 @@ class LeaderCalls:
             return await self._send(url, body, self._headers(body), _ASK_S)
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             return 0, f"{url}: {_words(failure)}"
+
+    def report(self, order: do.SendReport) -> None:
+        """Report to the leader, signed if there is a session key, instead of the report that is on its way.
+        Ends in ReportAnswered.
+        """
+        self._submit(self._begin_report(order))
+
+    async def _begin_report(self, order: do.SendReport) -> None:
+        if self._report_on_its_way is not None:
+            self._report_on_its_way.cancel()
+        self._report_on_its_way = asyncio.create_task(self._report(order))
+
+    async def _report(self, order: do.SendReport) -> None:
+        answer = await self._answer_to(order)
+        self._tell(ev.ReportAnswered(order.report.sequence, answer))
+
+    async def _answer_to(self, order: do.SendReport) -> Answer | Rejection | None:
+        body = encode_report(order.report)
+        url = f"{order.leader_url.rstrip('/')}/report"
+        try:
+            status, text = await self._send(url, body, self._headers(body), order.timeout_ms / 1000)
+            if status == 200:
+                return decode_answer(text.encode())
+        except (aiohttp.ClientError, OSError, ValueError, DecodeError) as failure:
+            log.info("the leader does not answer report %d: %s", order.report.sequence, _words(failure))
+            return None
+        log.info("the leader does not take report %d: %d %s", order.report.sequence, status, text[:_SHOWN])
+        return None
 
     async def _post(self, order: do.PostTaskConfigs) -> None:
         body = json.dumps([dict(config) for config in order.configs], separators=(",", ":")).encode()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cooperator.agent.state import Report
 from cooperator.model import ClusterConfig, Epoch, TaskId
+from cooperator.reconciliation import Answer, Rejection
 
 TaskConfigs = tuple[Mapping[str, str], ...]
 
@@ -21,6 +22,7 @@ class AssignmentReceived:
     * ``member_id``: the id of this member in that round.
     * ``leads``: this member is the leader of the group.
     * ``error``: not 0 when no plan could be made.
+    * ``reconciled``: the round names no tasks; they are reconciled by reports until the next round.
     """
 
     epoch: Epoch
@@ -33,6 +35,20 @@ class AssignmentReceived:
     leads: bool = False
     member_id: str = ""
     error: int = 0
+    superseded: bool = False
+    reconciled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAnswered:
+    """The leader has answered the report of this number; ``answer`` None: it has not, or not understandably.
+
+    ``superseded``: a JoinGroup was sent after the report. It may tell the leader what the member runs, so the
+    answer must not change that any more.
+    """
+
+    sequence: int
+    answer: Answer | Rejection | None
     superseded: bool = False
 
 
@@ -180,6 +196,7 @@ class Tick:
 
 Event = (
     AssignmentReceived
+    | ReportAnswered
     | Contact
     | LeaderConfirmed
     | Dropped

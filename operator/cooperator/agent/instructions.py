@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cooperator.model import Epoch, TaskId, TaskStatus
+from cooperator.reconciliation import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,18 @@ class AskLeader:
 
 
 @dataclass(frozen=True, slots=True)
+class SendReport:
+    """Post the report to the leader's endpoint, which may hold it; answered by ``ReportAnswered``.
+
+    A report that is still on its way is given up.
+    """
+
+    leader_url: str
+    report: Report
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Deliver a ``Tick`` at this time. Replaces the previous timer; None: no timer."""
 
@@ -117,6 +130,7 @@ Instruction = (
     | PutStatus
     | PostTaskConfigs
     | AskLeader
+    | SendReport
     | SetTimer
     | Watch
     | Leave

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from cooperator.agent import reports
 from cooperator.agent.events import (
     AssignmentReceived,
     ConfigChanged,
@@ -16,6 +17,7 @@ from cooperator.agent.events import (
     Paused,
     PostAnswered,
     Progressed,
+    ReportAnswered,
     RestartRequested,
     Started,
     Stopped,
@@ -57,12 +59,15 @@ class Learner:
         match event:
             case AssignmentReceived():
                 self._assignment(event)
+            case ReportAnswered():
+                self.lines += [(None, line) for line in reports.answered(self._state, self._settings, event)]
             case Contact(sent_at_ms):
                 self._prove_lease(sent_at_ms)
             case LeaderConfirmed():
                 self._confirmed(event)
             case Dropped(reason):
                 self._tell(None, f"no longer a member: {reason}")
+                reports.dropped(self._state)
             case JoinAhead():
                 self._join_ahead()
             case ConfigChanged():
@@ -113,6 +118,7 @@ class Learner:
             return
         state.refused = False
         state.answered = assignment.answers
+        reports.joined(state, self._settings, assignment)
         if assignment.epoch == state.applied:
             # The broker repeats the current assignment to a member that rejoins with unchanged bytes.
             self._tell(None, f"assignment {assignment.epoch} repeated")
@@ -122,7 +128,9 @@ class Learner:
         state.member_id = assignment.member_id
         state.lease_ms = assignment.lease_ms
         state.expected = (
-            frozenset(assignment.answers.owned) | set(assignment.assigned) | set(assignment.revoked)
+            frozenset()
+            if assignment.reconciled
+            else frozenset(assignment.answers.owned) | set(assignment.assigned) | set(assignment.revoked)
         )
         if (state.leader_url, state.leads) != (assignment.leader_url, assignment.leads):
             state.leader_url, state.leads = assignment.leader_url, assignment.leads

@@ -42,6 +42,7 @@ _KEPT = 64
 class AgentGroupListener:
     """Listener of the membership. Set ``url`` and ``lead`` before the membership starts.
 
+    ``is_reconciliation_asked``: whether the policy in the leader log asks for it.
     ``prove``: receives proofs of the lease, which are handled before events queued earlier.
     """
 
@@ -54,6 +55,7 @@ class AgentGroupListener:
     ) -> None:
         self.url = ""
         self.lead: ElectedLead | None = None
+        self.is_reconciliation_asked: Callable[[], bool] = lambda: False
         self._options = options
         self._supervisor = supervisor
         self._put = put
@@ -75,7 +77,14 @@ class AgentGroupListener:
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         metadata = self._metadata(self._supervisor.join())
-        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in PROTOCOLS]
+        offered = (Protocol.RECONCILED, *PROTOCOLS) if self._offers_reconciliation() else PROTOCOLS
+        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in offered]
+
+    def _offers_reconciliation(self) -> bool:
+        """A member that leads offers it only while it knows what the others run."""
+        if not self._options.reconciles or not self.is_reconciliation_asked():
+            return False
+        return self.lead is None or not self._leading or self.lead.offers_reconciliation
 
     def ready_to_join(self) -> "Future[None] | None":
         if not self._stops_before_join:
@@ -188,6 +197,7 @@ class AgentGroupListener:
             nonce=report.nonce,
             warmth=report.warmth,
             learns=options.learns,
+            reconciles=options.reconciles,
         )
         return Metadata(self.url, report.config_offset, allocation, agent)
 
@@ -201,6 +211,7 @@ class AgentGroupListener:
         leads: bool,
     ) -> ev.AssignmentReceived:
         agent = assignment.agent
+        supervisor.note_assignment(join)
         return ev.AssignmentReceived(
             # A stock worker that leads writes no epoch; its generations follow those of our leader.
             epoch=Epoch(supervisor.term, joined.generation) if agent is None else agent.epoch,
@@ -214,6 +225,7 @@ class AgentGroupListener:
             member_id=joined.member_id,
             error=assignment.error,
             superseded=supervisor.is_superseded(join),
+            reconciled=joined.protocol == Protocol.RECONCILED.value,
         )
 
 

@@ -132,6 +132,8 @@ class Agent:
     def tell(self, event: ev.Event) -> None:
         if isinstance(event, ev.LeaderConfirmed):
             self._prove(event)
+        elif isinstance(event, ev.ReportAnswered):
+            self._queue.put(lambda supervisor: replace(event, superseded=supervisor.is_report_superseded))
         else:
             self._queue.put(lambda supervisor: event)
 
@@ -161,6 +163,7 @@ class Agent:
         if self.options.learns:
             self._learners = LearnerThread(self._runtime, self._calls, self._supervisor.standing, now_ms)
         self._group = self._parts.group(self.options.group_config(), self._listener)
+        self._listener.is_reconciliation_asked = self._is_reconciliation_asked
         if self._parts.lead is not None:
             self._listener.lead = self._parts.lead(
                 self.url, self._group, self._logs, self.options, self._listener.contact_age_ms
@@ -180,6 +183,11 @@ class Agent:
         while self._code is None:
             self._step()
         return self._end(self._code)
+
+    def _is_reconciliation_asked(self) -> bool:
+        """Whether the group's policy asks for reconciliation without rounds. Any thread."""
+        policy = self._logs.leader.policy()
+        return policy is not None and policy.reconciles
 
     def _config_event(self, supervisor: SynchronizedSupervisor) -> ev.Event:
         if self._learners is not None:
@@ -263,6 +271,8 @@ class Agent:
                 self._calls.post(instruction)
             case do.AskLeader():
                 self._calls.ask(instruction)
+            case do.SendReport():
+                self._calls.report(instruction)
             case do.SetTimer(at_ms):
                 self._timer_ms = at_ms
             case do.Watch(kill_at_ms):

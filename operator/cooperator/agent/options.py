@@ -36,6 +36,8 @@ class WorkerOptions:
     * ``group_security``, ``log_security``: settings of kafka-python and of confluent-kafka; never shown.
     * ``leader_ca``: PEM file by which leaders that serve https are verified.
     * ``topics``: those of an adopted Connect cluster.
+    * ``reconciles``: offer the group reconciliation without rounds when its policy asks for it; without it,
+      the member is like those of earlier releases.
 
     For the others see GroupConfig, RuntimeSettings and AgentReport.
     """
@@ -69,6 +71,7 @@ class WorkerOptions:
     journal: Path | None = None
     leader_ca: Path | None = None
     topics: Topics | None = None
+    reconciles: bool = True
     group_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
     log_security: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -139,6 +142,7 @@ class WorkerOptions:
     def settings(self) -> Settings:
         return Settings(
             identity=self.identity,
+            incarnation=self.incarnation,
             kill_after_ms=self.kill_after_ms,
             revocation_timeout_ms=self.revocation_timeout_ms,
             drain_timeout_ms=self.drain_timeout_ms,

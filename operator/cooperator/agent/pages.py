@@ -14,7 +14,7 @@ from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.leader.endpoint import Handler, error_answer, json_answer
 from cooperator.model import INSTANCE, TaskId
 
-_LEADERS = ("POST /connectors/{name}/tasks", "POST /lease")
+_LEADERS = ("POST /connectors/{name}/tasks", "POST /lease", "POST /report")
 
 
 class Pages:

@@ -6,6 +6,7 @@ read after all stops and starts of the step.
 
 from dataclasses import replace
 
+from cooperator.agent import reports
 from cooperator.agent.instructions import (
     AskLeader,
     Exit,
@@ -42,6 +43,7 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
     out += _progress(state, settings)
     out += _posts(state, settings)
     out += _acknowledgement(state, settings)
+    out += reports.due(state, settings)
     out += _question(state, settings)
     out += _watch(state, settings)
     if state.join_ahead and not state.tasks and not state.draining:
@@ -260,7 +262,7 @@ def _departure(state: State) -> list[Instruction]:
     """Leave when nothing is owned any more and the leader knows it, or when the drain timeout is over."""
     if not state.draining or state.tasks:
         return []
-    if state.acknowledgement_due and not state.departing:
+    if not state.departing and (state.acknowledgement_due or not reports.is_departure_known(state)):
         return []
     state.exiting = state.exit_code
     return [Leave(), Exit(state.exit_code)]
@@ -307,6 +309,7 @@ def _next_ms(state: State, settings: Settings) -> int | None:
         _kill_ms(state, settings),
         _ask_ms(state, settings),
         state.rejoin_ms,
+        reports.next_ms(state, settings),
         None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
     ]
     times += [state.restart_ms(task) for task in state.tasks.values() if task.failed_ms is not None]

@@ -7,6 +7,8 @@ from enum import StrEnum
 from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState, Warmth
 from cooperator.model.status import PROGRESS_EVERY_MS
 from cooperator.model.throttle import Throttle
+from cooperator.reconciliation import Report as ReconciliationReport
+from cooperator.reconciliation import ReportingMember
 
 
 class IllegalStep(Exception):
@@ -21,12 +23,15 @@ class BrokenInvariant(AssertionError):
 class Settings:
     """Settings of a supervisor.
 
-    * ``identity``: the author of the statuses.
+    * ``identity``: the author of the statuses; ``incarnation``: that of this process.
     * ``coalesce_ms``: how long stopped tasks wait for others that are still stopping before they are
       acknowledged.
     * ``rejoin_retry_ms``: an acknowledgement that no assignment has answered is repeated after this.
     * ``refused_retry_ms``: pause after an assignment that could not be applied.
     * ``ask_every_ms``: interval between questions to the leader.
+    * ``report_pause_ms``: after an answer that changed nothing, the next report follows after this;
+      ``report_retry_ms``: after one that failed. ``report_slack_ms``: how much longer than the leader may
+      hold it a report waits for its answer.
     * ``revocation_timeout_ms``: if a revoked task has not stopped after this time, the member's process is
       ended so that the task can move; after half of this time the task's status has the reason ``Hung``.
     * ``kill_after_ms``: a task that has not stopped this long after the end of the lease is killed with its
@@ -41,10 +46,14 @@ class Settings:
     """
 
     identity: str
+    incarnation: str = ""
     coalesce_ms: int = 250
     rejoin_retry_ms: int = 30_000
     refused_retry_ms: int = 2_000
     ask_every_ms: int = 2_000
+    report_pause_ms: int = 250
+    report_retry_ms: int = 1_000
+    report_slack_ms: int = 5_000
     kill_after_ms: int = 4_000
     revocation_timeout_ms: int = 60_000
     drain_timeout_ms: int = 300_000
@@ -157,6 +166,9 @@ class State:
     * ``rejoin_ms``: when the next acknowledgement will be requested.
     * ``join_ahead``: a JoinGroup waits until nothing is owned.
     * ``warm_by_ms``: when a runtime that is starting counts as stalled.
+    * ``reporting``: the reports to the leader, while tasks are reconciled between rounds; None in rounds.
+    * ``sent_report``: the last report; ``heard_report``: the last one that the leader has answered;
+      ``report_ms``: when the next one is due, None: an assignment has to come first.
     * ``exiting``: the exit code, once Exit or KillGroup was issued.
     """
 
@@ -178,6 +190,10 @@ class State:
     lease_ms: int = 0
     lease_basis_ms: int | None = None
     asked_leader_ms: int | None = None
+    reporting: ReportingMember | None = None
+    sent_report: ReconciliationReport | None = None
+    heard_report: ReconciliationReport | None = None
+    report_ms: int | None = None
     warmth: Warmth = Warmth.WARM
     warm_by_ms: int | None = None
     draining: bool = False
@@ -221,6 +237,8 @@ class State:
     def acknowledgement_due(self) -> bool:
         if self.refused or not self.expected <= self.tasks.keys():
             return True
+        if self.reporting is not None:
+            return False
         answered = self.answered
         return answered is not None and (
             (self.draining and not answered.draining) or self.warmth is not answered.warmth

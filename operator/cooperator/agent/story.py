@@ -14,6 +14,7 @@ from cooperator.agent.instructions import (
     ReadyToJoin,
     Rejoin,
     Resume,
+    SendReport,
     SetTimer,
     StartTask,
     StopTask,
@@ -57,5 +58,5 @@ def description_of(instruction: Instruction) -> tuple[TaskId | None, str] | None
             return None, f"kill the process group: {reason}"
         case ReadyToJoin():
             return None, "join with nothing"
-        case PutStatus() | SetTimer() | Watch():
+        case PutStatus() | SendReport() | SetTimer() | Watch():
             return None

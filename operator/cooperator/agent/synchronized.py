@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 from cooperator.agent.events import Event
-from cooperator.agent.instructions import Instruction
+from cooperator.agent.instructions import Instruction, SendReport
 from cooperator.agent.learner_talk import LearnerStanding
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import Phase, Report
@@ -17,13 +17,17 @@ class SynchronizedSupervisor:
 
     A join carries the report of its moment, and an assignment is valid only until a later join has carried
     another. The lock orders the two: either the next join's report includes the assignment, or that join has
-    superseded the assignment, which is then not applied.
+    superseded the assignment, which is then not applied. Nor is the answer to a report between rounds applied
+    after a join, or before the assignment that answers it.
     """
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._lock = threading.Lock()
         self._joins = 0
+        self._is_joining = False
+        self._reported_at = 0
+        """The number of joins before the last report between rounds."""
         self._sent = supervisor.report
 
     def take(
@@ -35,12 +39,16 @@ class SynchronizedSupervisor:
         """
         with self._lock:
             event = event_of(self)
-            return [] if event is None else self._supervisor.handle(event, now_ms())
+            instructions = [] if event is None else self._supervisor.handle(event, now_ms())
+            if any(isinstance(instruction, SendReport) for instruction in instructions):
+                self._reported_at = self._joins
+            return instructions
 
     def join(self) -> Report:
         """The report for a join that is about to be sent."""
         with self._lock:
             self._joins += 1
+            self._is_joining = True
             self._sent = self._supervisor.report
             return self._sent
 
@@ -51,6 +59,15 @@ class SynchronizedSupervisor:
     def is_superseded(self, join: int) -> bool:
         """Whether a later join was sent. Call it in an ``event_of`` only."""
         return join != self._joins
+
+    def note_assignment(self, join: int) -> None:
+        """The assignment that answers ``join`` is taken. Call it in an ``event_of`` only."""
+        self._is_joining = self._is_joining and self.is_superseded(join)
+
+    @property
+    def is_report_superseded(self) -> bool:
+        """Whether the answer to the last report comes too late. Call it in an ``event_of`` only."""
+        return self._is_joining or self._reported_at != self._joins
 
     @property
     def term(self) -> int:

@@ -14,6 +14,7 @@ from cooperator.leader.reconcile import deleted_connectors, grouped
 from cooperator.leader.state import LeaderSettings
 from cooperator.logs import LeadWriter, Logs, LogUnavailable, RecordTooLarge, WriterFenced
 from cooperator.model import SessionKey, TaskId
+from cooperator.reconciliation import Answer, Rejection, encode_records
 from cooperator.wire import ConfigRecord, EncodeError, SessionKeyRecord, encode_config
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Actuator:
         self._tenure = False
         self._round: tuple[int, Future[Mapping[str, bytes]]] | None = None
         self._replies: dict[int, Future[int]] = {}
+        self._report_replies: dict[int, Future[Answer | Rejection | None]] = {}
         self._requests = 0
         self.wake_at_ms: int | None = None
         """When a ``Tick`` is due."""
@@ -103,6 +105,12 @@ class Actuator:
         self._replies[self._requests] = future
         return self._requests
 
+    def expect_report_reply(self, future: "Future[Answer | Rejection | None]") -> int:
+        """The number of a report whose answer goes to ``future``."""
+        self._requests += 1
+        self._report_replies[self._requests] = future
+        return self._requests
+
     def fail_reply(self, request: int, error: Exception) -> None:
         """No reply will come."""
         self._replies.pop(request).set_exception(error)
@@ -112,9 +120,17 @@ class Actuator:
     def carry_out(self, instruction: ev.Instruction) -> None:
         """Raises WriterFenced and LogUnavailable."""
         match instruction:
-            case ev.SaveMemory(memory):
-                self._writer.write_leader(memory=memory)
-                self._tell(ev.MemorySaved(memory))
+            case ev.SaveMemory(memory, records, number):
+                self._writer.write_leader(memory=memory, others=encode_records(records))
+                self._tell(ev.MemorySaved(memory, number))
+            case ev.SaveGroup(number, records, memory):
+                self._writer.write_leader(memory=memory, others=encode_records(records))
+                self._tell(ev.GroupSaved(number))
+            case ev.AnswerReport(request, answer):
+                future = self._report_replies.pop(request)
+                # Its client may have given up.
+                if future.set_running_or_notify_cancel():
+                    future.set_result(answer)
             case ev.SavePolicy(policy):
                 self._writer.write_leader(policy=policy)
             case ev.Answer(generation, assignments):

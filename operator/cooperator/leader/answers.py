@@ -95,6 +95,13 @@ def projected(members: Iterable[Member], plan: Plan, epoch: Epoch) -> Iterator[M
         yield member.having(owned, stopping, epoch if member.is_agent else None)
 
 
+def nothing(event: ev.RoundReady, url: str, agent: AgentAssignment) -> ev.Answer:
+    """Assign and revoke nothing, and name the epoch and where the leader serves."""
+    data = encode_assignment(_empty(event, url, 0, agent), Protocol(event.protocol))
+    everyone = [*event.idle_ids, *(member.member_id for member in event.members)]
+    return ev.Answer(event.generation, dict.fromkeys(everyone, data))
+
+
 def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
     """Refuse the round (CONFIG_MISMATCH): members have read more of the config log than is readable here."""
     refused = ExtendedAssignment(

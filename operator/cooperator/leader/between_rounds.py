@@ -8,6 +8,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.learner_reports import learning_of
 from cooperator.leader.planning import Planning
 from cooperator.leader.reconcile import remembers, with_managed
+from cooperator.leader.reconciled import Reconciled
 from cooperator.leader.regroup import GATHER_MS, NEW_TASKS, committed_since
 from cooperator.leader.repeats import REPEAT_MS, Repeats, RoundRequests
 from cooperator.leader.rounds import REFUSED_PAUSE_MS
@@ -35,6 +36,7 @@ class BetweenRounds:
         maintenance: StatusLogMaintenance,
         pending_starts: PendingStarts,
         write_window: WriteWindow,
+        reconciled: Reconciled,
     ) -> None:
         self._settings = settings
         self._state = state
@@ -45,6 +47,7 @@ class BetweenRounds:
         self._maintenance = maintenance
         self._pending_starts = pending_starts
         self._write_window = write_window
+        self._reconciled = reconciled
         self._basis: tuple[object, ...] = (self,) * 4
         """The last arguments of ``with_managed``, which is slow with many connectors."""
 
@@ -55,13 +58,18 @@ class BetweenRounds:
         state = self._state
         expired = self._writes.expired(now_ms)
         if not state.leading or state.in_round:
-            until_ms = min(self._writes.waiting_until_ms(), default=None)
-            return expired if until_ms is None else [*expired, ev.WakeAt(until_ms)]
+            expired += self._reconciled.consider(now_ms) if state.leading else []
+            times_ms = [*self._writes.waiting_until_ms(), *self._reconciled.next_ms(now_ms)]
+            return [*expired, self._wake(times_ms, now_ms)] if times_ms else expired
         state.still_away(state.members, now_ms)
+        if state.is_blind:
+            times_ms = self._writes.waiting_until_ms()
+            return [*expired, *self._requests.due(now_ms), self._wake(times_ms, now_ms)]
         if state.topic_refusal:
             # Nothing is written, assigned or revoked; the topic is looked at again now and then.
             self._requests.want("the config topic may be the group's by now", now_ms + REFUSED_PAUSE_MS)
             times = [now_ms + REFUSED_PAUSE_MS, *self._writes.waiting_until_ms()]
+            expired += self._reconciled.consider(now_ms)
             return [*expired, *self._requests.due(now_ms), self._wake(times, now_ms)]
         known = {member.identity for member in state.members} | state.memory.holds.keys()
         state.hung = hung(
@@ -69,8 +77,9 @@ class BetweenRounds:
         )
         self._note_managed()
         # Durable before anything is written for it: a successor that finds a resource gone knows what to do.
-        is_known = remembers(state.saved, state.memory, self._settings.owns_config)
-        out: list[ev.Instruction] = [*expired, *([] if is_known else [ev.SaveMemory(state.memory)])]
+        out: list[ev.Instruction] = [*expired, *self._reconciled.consider(now_ms)]
+        if state.group is None and not remembers(state.saved, state.memory, self._settings.owns_config):
+            out += self._reconciled.save(state.memory)
         out += self._writes.due(now_ms) if self._write_window.is_over(now_ms) else []
         ended = [m.member_id for m in state.members if (m.identity, m.incarnation) in state.facts.ended]
         if ended:
@@ -114,6 +123,12 @@ class BetweenRounds:
         state = self._state
         if state.generation < 0:
             return ""
+        if state.group is not None:
+            return self._reconciled.reason_for_round(now_ms)
+        return self._reason_in_rounds(now_ms) or self._reconciled.reason_for_round(now_ms)
+
+    def _reason_in_rounds(self, now_ms: int) -> str:
+        state = self._state
         if absences.any_stock(state.members) and committed_since(state.planned, state.config):
             return NEW_TASKS
         if self._planning.policy.name is PolicyName.EAGER and any(m.is_agent for m in state.members):
@@ -176,7 +191,7 @@ class BetweenRounds:
         hanging = hung_next_ms(self._pending_starts, state.policy, self._settings.awaited_ms)
         times = [at_ms for at_ms in (*self._write_window.next_ms(now_ms), *hanging) if at_ms > now_ms]
         times += [self._writes.key_due_ms(now_ms), *self._repeats.next_ms(), *self._writes.waiting_until_ms()]
-        times += self._writes.again_ms(now_ms)
+        times += [*self._writes.again_ms(now_ms), *self._reconciled.next_ms(now_ms)]
         if state.plan is not None and state.plan.rejoin_at_ms is not None:
             times.append(state.plan.rejoin_at_ms)
         times.extend(state.awaited.values())

@@ -24,6 +24,7 @@ _BODY_BYTES = {
     "PUT /connectors/{name}/fence": 4_096,
     "POST /lease": 4_096,
     "POST /learners": 256 * 1024,
+    "POST /report": 2 * MAX_BODY_BYTES,
 }
 """Limits of specific routes, in bytes. The configurations of all tasks of a connector arrive in one body."""
 _SMALL_BYTES = 64 * 1024

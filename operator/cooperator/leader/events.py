@@ -18,6 +18,8 @@ from cooperator.model import (
     TaskStatus,
 )
 from cooperator.planner.view import Facts
+from cooperator.reconciliation import Answer as ReportAnswer
+from cooperator.reconciliation import Records, Rejection, Report
 from cooperator.wire import ConfigRecord, FencingRecord, RestartRecord
 
 
@@ -29,6 +31,7 @@ class LeadTaken:
     * ``unread``: removed likewise, but the broker did not return their last reports, so what they run is not
       known from them.
     * ``policy``: the leader log's, for a leader that has none of its own; None: the present one stays.
+    * ``records``: the leader log's of a reconciled group.
     """
 
     memory: Memory
@@ -36,6 +39,7 @@ class LeadTaken:
     evicted: tuple[Member, ...] = ()
     unread: tuple[Member, ...] = ()
     policy: Policy | None = None
+    records: Records = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +137,24 @@ class HandBack:
 
 @dataclass(frozen=True, slots=True)
 class MemorySaved:
-    """``memory`` is durable: the leader log says this and nothing newer."""
+    """``memory`` is durable: the leader log says this and nothing newer. ``number``: as in ``SaveMemory``."""
 
     memory: Memory
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSaved:
+    """The write of this number is durable (``SaveGroup``)."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsReceived:
+    """Reports of members of a reconciled group, each with the number of its request, in order of arrival."""
+
+    reports: tuple[tuple[int, Report], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +258,8 @@ Event = (
     | PolicyChanged
     | HandBack
     | MemorySaved
+    | GroupSaved
+    | ReportsReceived
     | ConfigWritten
     | ConfigRefused
     | StepFailed
@@ -254,9 +275,30 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class SaveMemory:
-    """Write the memory to the leader log, then report ``MemorySaved``; only then carry out what follows."""
+    """Write the memory to the leader log, with records that end a reconciled group, in one transaction; then
+    report ``MemorySaved`` with the ``number``; only then carry out what follows.
+    """
 
     memory: Memory
+    records: Records = field(default_factory=dict)
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SaveGroup:
+    """As ``SaveMemory``, with the records of a reconciled group; then report ``GroupSaved``."""
+
+    number: int
+    records: Records
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerReport:
+    """Answer a member's report; None: not now, it reports again."""
+
+    request: int
+    answer: ReportAnswer | Rejection | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +388,8 @@ class WakeAt:
 
 Instruction = (
     SaveMemory
+    | SaveGroup
+    | AnswerReport
     | SavePolicy
     | Answer
     | WriteConfig

@@ -59,7 +59,8 @@ def as_last_heard(members: Iterable[DescribedMember], worker: str) -> Evicted:
         except DecodeError:
             continue
         if metadata.agent is None or metadata.agent.role is not Role.LEADER:
-            reported.append(member_of(described.member_id, described.client_id, metadata))
+            found = reported if metadata.names_tasks else unread
+            found.append(member_of(described.member_id, described.client_id, metadata))
     return Evicted(tuple(reported), tuple(unread))
 
 

@@ -6,6 +6,7 @@ from cooperator.leader.regroup import unsettled
 from cooperator.leader.state import LeaderState
 from cooperator.leader.story import StateSummary
 from cooperator.model import Memory, PolicyName, TaskId
+from cooperator.reconciliation import BrokenInvariant as InconsistentGroup
 from cooperator.wire import Protocol
 
 
@@ -31,6 +32,13 @@ def check(
     _lead(state, before, after)
     _round(state)
     _timer(state, deadlines_ms, now_ms)
+    if state.group is not None:
+        _require(state.leading, "a reconciled group, and no lead")
+        _require(state.group.term == state.memory.term, f"a group of term {state.group.term}")
+        try:
+            state.group.validate()
+        except InconsistentGroup as error:
+            raise BrokenInvariant(str(error)) from None
     if state.sent is not None and state.generation == state.sent.memory.generation:
         _assignments(state, durable)
 

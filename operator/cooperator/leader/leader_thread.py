@@ -7,6 +7,7 @@ while heartbeats go on.
 import logging
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.actuator import CATCH_UP_MS, Actuator, GroupHandle
 from cooperator.leader.distribution import Distribution
 from cooperator.leader.evicted import Evicted
+from cooperator.leader.group_log import GroupLog, group_records
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.reports import ReportReader
@@ -26,16 +28,18 @@ from cooperator.logs import (
     LeadWriter,
     Logs,
     LogUnavailable,
+    LogUnreadable,
     WriterFenced,
 )
 from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.reconciliation import Answer, Records, Rejection, Report
 from cooperator.supervision import supervised
-from cooperator.wire import FencingRecord, RestartRecord
+from cooperator.wire import DecodeError, FencingRecord, Record, RestartRecord
 
 log = logging.getLogger(__name__)
 
 READ_LOGS_MS = 10_000
-_WRITES = (ev.SaveMemory, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
+_WRITES = (ev.SaveMemory, ev.SaveGroup, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class LeaderThread:
         self._clock_ms = clock_ms or SteadyClock()
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._reader = ReportReader()
+        self._reports: deque[tuple[Report, Future[Answer | Rejection | None]]] = deque()
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
         )
@@ -108,6 +113,22 @@ class LeaderThread:
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
     # --- thread-safe methods ------------------------------------------------------------------------
+
+    @property
+    def offers_reconciliation(self) -> bool:
+        """Whether the next JoinGroup offers the protocol in which rounds assign no tasks.
+
+        One that takes the lead offers it if the leader before has left a group that goes on.
+        """
+        state = self.machine.state
+        if state.leading or not state.policy.reconciles:
+            return self.machine.offers_reconciliation
+        try:
+            known = self._logs.leader.known()
+            memory = known.memory or Memory()
+            return GroupLog().read(_group_records(known.others), memory.term) is not None
+        except LogUnreadable:
+            return False
 
     def start(self) -> None:
         self._thread.start()
@@ -142,6 +163,14 @@ class LeaderThread:
                 future.set_exception(error)
 
         self._queue.put(answer)
+        return future
+
+    def report(self, report: Report) -> "Future[Answer | Rejection | None]":
+        """The answer to a member's report of a reconciled group; None: not now. See ``Reconciled.hear``."""
+        future: Future[Answer | Rejection | None] = Future()
+        self._reports.append((report, future))
+        # Reports that arrive during a write share the next one.
+        self._queue.put(self._take_reports)
         return future
 
     def post_tasks(self, connector: str, configs: Sequence[Mapping[str, str]]) -> "Future[int]":
@@ -184,6 +213,14 @@ class LeaderThread:
 
         self._queue.put(take)
         return future
+
+    def _take_reports(self) -> None:
+        taken: list[tuple[int, Report]] = []
+        while self._reports:
+            report, future = self._reports.popleft()
+            taken.append((self._actuator.expect_report_reply(future), report))
+        if taken:
+            self._handle(ev.ReportsReceived(tuple(taken)))
 
     # --- the thread ---------------------------------------------------------------------------------
 
@@ -315,7 +352,8 @@ class LeaderThread:
             self._claim(state, writer)
         policy = state.policy or Policy() if self._policy_of_log else None
         config = self._logs.config.read_to_end(READ_LOGS_MS)
-        self._handle(ev.LeadTaken(state.memory or Memory(), config, *evicted, policy))
+        records = _group_records(state.others)
+        self._handle(ev.LeadTaken(state.memory or Memory(), config, *evicted, policy, records))
         log.info("leading in term %d", self.machine.state.memory.term)
 
     def _lost(self, reason: str) -> None:
@@ -347,3 +385,11 @@ class LeaderThread:
                     "generation %d: %d assigned, %d revoked, %d held: %s",
                     *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
                 )
+
+
+def _group_records(records: Sequence[Record]) -> Records:
+    """Those of a reconciled group. Raises LogUnreadable."""
+    try:
+        return group_records(records)
+    except DecodeError as error:
+        raise LogUnreadable(f"the leader log: {error}") from error

@@ -55,6 +55,7 @@ class Leftovers:
 def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
     """Items that are not configured but run, or may run, somewhere."""
     held = [task for member in state.members for task in member.owned]
+    held += [] if state.group is None else state.group.occupants
     held += [
         task
         for entry in state.memory.unstopped

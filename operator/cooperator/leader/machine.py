@@ -21,6 +21,7 @@ from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.invariants import BrokenInvariant, check
 from cooperator.leader.learner_reports import to_learn
 from cooperator.leader.planning import Planning
+from cooperator.leader.reconciled import Reconciled, offers
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.repeats import REPEAT_MS, Repeats, RoundRequests
 from cooperator.leader.rounds import Rounds
@@ -64,7 +65,8 @@ class LeaderMachine:
         self._maintenance = StatusLogMaintenance(REPEAT_MS)
         self._writes = Writes(settings, state, self._repeats, self._write_window)
         self._planning = Planning(state, self._maintenance, settings.assignors)
-        tenure = (self._maintenance, self._pending_starts, self._write_window)
+        self._reconciled = Reconciled(settings, state, self._planning)
+        tenure = (self._maintenance, self._pending_starts, self._write_window, self._reconciled)
         self._rounds = Rounds(settings, state, self._planning, self._requests, *tenure)
         self._between = BetweenRounds(
             settings, state, self._planning, self._requests, self._repeats, self._writes, *tenure
@@ -90,6 +92,11 @@ class LeaderMachine:
     def wants_round(self) -> bool:
         """Whether a round is wanted that has not begun."""
         return self._requests.pending
+
+    @property
+    def offers_reconciliation(self) -> bool:
+        """Whether the leader's next JoinGroup offers the protocol in which rounds assign no tasks."""
+        return offers(self._state)
 
     def delivered_epoch(self) -> Epoch | None:
         """The epoch that the members are in; None while not leading or while a round is under way."""
@@ -166,7 +173,7 @@ class LeaderMachine:
             case ev.LeadLost():
                 self._rounds.lead_lost()
                 self._repeats.clear()
-                return self._writes.lead_lost()
+                return [*self._reconciled.lost(), *self._writes.lead_lost()]
             case ev.RoundReady():
                 out = self._rounds.ready(event, now_ms)
                 return out if state.in_round else [*out, self._between.wake(now_ms)]
@@ -178,10 +185,16 @@ class LeaderMachine:
                 self._rounds.delivered(event, now_ms)
             case ev.Joining():
                 self._write_window.joining()
-            case ev.MemorySaved(memory):
+                state.is_joining = True
+            case ev.MemorySaved(memory, number):
                 state.saved = self._durable = memory
                 state.unwritten = ""
                 state.orphans = memory.orphans
+                self._reconciled.memory_saved(number)
+            case ev.GroupSaved(number):
+                return self._reconciled.saved(number)
+            case ev.ReportsReceived():
+                return self._reconciled.hear(event, now_ms)
             case ev.ConfigWritten():
                 return self._writes.written(event)
             case ev.ConfigRefused():
@@ -190,6 +203,7 @@ class LeaderMachine:
                 state.trouble = reason
                 state.unwritten = reason if unwritten else state.unwritten
                 state.limit_in_doubt = True  # Reading it may have been dropped.
+                self._reconciled.failed()
                 # The wake-up that was asked for last may be among the instructions that were dropped.
                 wake_ms = state.wake_at_ms or 0
                 retry_ms = now_ms + RETRY_MS
@@ -232,12 +246,13 @@ _ENDS_HERE: Final = (
     ev.LeadLost,
     ev.RoundReady,
     ev.MemorySaved,
+    ev.GroupSaved,
     ev.ConfigWritten,
     ev.ConfigRefused,
     ev.StepFailed,
 )
 """Events that derive no instructions from the state, because another event follows at once or at the wake-up.
 
-``MemorySaved``, ``ConfigWritten`` and ``ConfigRefused`` come while instructions are carried out, which were
-derived already.
+``MemorySaved``, ``GroupSaved``, ``ConfigWritten`` and ``ConfigRefused`` come while instructions are carried
+out, which were derived already.
 """

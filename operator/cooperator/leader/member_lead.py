@@ -43,6 +43,11 @@ class MemberLead:
         self._routes = LeaderRoutes(lambda: (self._lead, self._logs), contact_age_ms, times)
         self._lead.start()
 
+    @property
+    def offers_reconciliation(self) -> bool:
+        """Whether this member, while it leads, offers the protocol in which rounds assign no tasks."""
+        return self._lead.offers_reconciliation
+
     def routes(self) -> dict[str, Handler]:
         return self._routes.all()
 

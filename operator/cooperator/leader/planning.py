@@ -8,10 +8,12 @@ from cooperator.leader.fitting import Fitted, fit
 from cooperator.leader.state import LeaderState
 from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.handback import evenly
-from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName
+from cooperator.model import ConnectorConfig, Memory, Policy, PolicyName, TaskId
 from cooperator.model.java import KnownNames
-from cooperator.planner import Workspace
+from cooperator.planner import Workspace, default, step
 from cooperator.planner import plan as decide
+from cooperator.planner.layout import layout_of
+from cooperator.planner.plan import Plan
 from cooperator.planner.problem import Assignor
 from cooperator.planner.view import View
 from cooperator.wire import Protocol
@@ -34,6 +36,12 @@ class Planning:
         """
         plan, after = decide(view, memory, self._workspace)
         return fit(plan, after, view, memory, self._state.record, self._state.max_group_bytes)
+
+    def lay_out(self, view: View, memory: Memory) -> tuple[Mapping[str, frozenset[TaskId]], Plan, Memory]:
+        """The tasks of every identity, the part of the way there that is safe at once, and the memory."""
+        decision = default.decide(view, memory, self._workspace)
+        plan, after = step.take(view, memory, decision)
+        return layout_of(view, decision), plan, after
 
     def decide_stopped(self, view: View, memory: Memory) -> Fitted:
         """As ``decide``, of a round that every member joins without tasks (policy Eager)."""

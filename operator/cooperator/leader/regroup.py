@@ -38,6 +38,10 @@ class Regroup:
         """Whether a task that is not among the unchanged ones runs at one of ``members``."""
         return any(self._concerns(member.owned) for member in members)
 
+    def is_occupied(self, tasks: Iterable[TaskId]) -> bool:
+        """Whether such a task is among ``tasks``, which may run somewhere."""
+        return self._concerns(tasks)
+
     def may_run(
         self,
         members: Iterable[Member],

@@ -13,9 +13,11 @@ from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
 from cooperator.leader.config_topic import round_refusal
 from cooperator.leader.group_record import GroupRecord, record_of, usable_bytes
+from cooperator.leader.held_reports import as_reported
 from cooperator.leader.identities import Identities, addresses
 from cooperator.leader.planning import Planning
 from cooperator.leader.reconcile import with_managed
+from cooperator.leader.reconciled import Reconciled, is_chosen
 from cooperator.leader.regroup import committed_since, unsettled
 from cooperator.leader.repeats import REPEAT_MS, RoundRequests
 from cooperator.leader.state import LeaderSettings, LeaderState, Sent
@@ -23,7 +25,7 @@ from cooperator.leader.status_log_maintenance import StatusLogMaintenance
 from cooperator.leader.stock.members import holding_down
 from cooperator.leader.stock.pending_starts import PendingStarts
 from cooperator.leader.stock.write_window import WriteWindow
-from cooperator.model import Epoch, Memory, PolicyName
+from cooperator.model import Epoch, Member, Memory, PolicyName
 from cooperator.planner.plan import Plan
 from cooperator.wire import AgentAssignment, Protocol
 
@@ -43,6 +45,7 @@ class Rounds:
         maintenance: StatusLogMaintenance,
         pending_starts: PendingStarts,
         write_window: WriteWindow,
+        reconciled: Reconciled,
     ) -> None:
         self._settings = settings
         self._state = state
@@ -51,15 +54,21 @@ class Rounds:
         self._maintenance = maintenance
         self._pending_starts = pending_starts
         self._write_window = write_window
+        self._reconciled = reconciled
+        self._known: tuple[Member, ...] | None = None
+        """The members of the round before, with all that they may run; None: that is not known."""
         self._identities = Identities(settings, state, pending_starts)
 
     def lead_taken(self, event: ev.LeadTaken, now_ms: int) -> list[ev.Instruction]:
         state = self._state
         state.policy = event.policy or state.policy
         own_term = state.memory.term
-        memory = absences.by_own_clock(event.memory, own_term, state.policy, now_ms)
+        memory = self._reconciled.taken(event, now_ms)
+        memory = absences.by_own_clock(memory, own_term, state.policy, now_ms)
         # The log may not say the own term: saving it may have failed, or the log was lost.
         state.memory = replace(memory, term=max(memory.term, own_term) + 1)
+        if state.group is not None:
+            state.group = replace(state.group, term=state.memory.term)
         evicted = self._identities.tell(event.evicted)
         state.memory = absences.with_evicted(state.memory, evicted)
         state.saved = None
@@ -79,7 +88,8 @@ class Rounds:
         self._maintenance.clear()
         self._pending_starts.clear()
         state.in_round = True
-        return [ev.SaveMemory(state.memory), ev.SavePolicy(state.policy)]
+        state.may_reconcile = state.is_blind = state.is_joining = False
+        return [*self._reconciled.save(state.memory), ev.SavePolicy(state.policy)]
 
     def lead_lost(self) -> None:
         state = self._state
@@ -90,6 +100,7 @@ class Rounds:
         state.regroups = {}
         state.learners.clear()
         state.plan = state.sent = None
+        state.may_reconcile = state.is_blind = state.is_joining = False
         self._requests.clear()
 
     def ready(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
@@ -106,6 +117,8 @@ class Rounds:
         if latest > state.memory.term:
             # The leader log was lost: members would refuse every assignment of an older term.
             state.memory = replace(state.memory, term=latest + 1)
+            if state.group is not None:
+                state.group = replace(state.group, term=state.memory.term)
         if state.is_new:
             until_ms = now_ms + self._settings.awaited_ms
             seen = event.members, state.evicted, away
@@ -113,6 +126,10 @@ class Rounds:
                 state.memory, event.generation, *seen, state.policy, now_ms, until_ms
             )
             state.is_new = False
+        if is_chosen(event.protocol):
+            return self._reconcile(event, requested or "members changed", now_ms)
+        if state.group is not None:
+            self._reconciled.end(event.members, now_ms)
         state.memory = state.planned_with = absences.for_round(state.memory, event.generation)
         self._identities.note_relocated(event.members, now_ms)
         cause = requested or "members changed"
@@ -155,6 +172,8 @@ class Rounds:
     def _learn(self, event: ev.RoundReady) -> tuple[ev.RoundReady, str, bool]:
         """The event with identities, why the round was requested, and whether the group has turned eager."""
         state = self._state
+        is_known = state.completed == state.generation and not state.is_blind and state.group is None
+        self._known = state.members if is_known and not state.in_round else None
         event = replace(event, members=self._identities.tell(event.members))
         state.config = event.config
         state.generation = event.generation
@@ -167,10 +186,34 @@ class Rounds:
         state.protocol = event.protocol
         state.members = event.members
         state.in_round, state.sent = True, None
+        state.is_joining = False
+        state.is_blind = is_chosen(event.protocol) and state.group is None
+        if is_chosen(event.protocol) and state.group is not None:
+            state.members = tuple(as_reported(state.group, member) for member in event.members)
         state.regroups = unsettled(state.regroups, state.config)
         self._write_window.round(event.generation, event.members, event.offsets, event.config.offset)
         self._pending_starts.report(event.members, state.facts.ended)
         return event, self._requests.begun(), turns
+
+    def _reconcile(self, event: ev.RoundReady, cause: str, now_ms: int) -> list[ev.Instruction]:
+        """The members are told the term, and no tasks.
+
+        They have reported none, either: a leader that does not know what they run assigns nothing, and has
+        another round in which they report it.
+        """
+        state = self._state
+        if state.group is None:
+            reason = self._reconciled.begin(event.members, self._known, now_ms)
+            if reason:
+                state.may_reconcile = False
+                self._requests.want(f"members have to report their tasks: {reason}", 0)
+                return [answers.mismatch(event, self._settings.url)]
+            state.saved, state.is_blind = None, False
+            self._maintenance.clear()
+        state.planned = state.config
+        # No round assigns tasks, so the group's record at the broker has room for all.
+        state.refused_tasks, state.refusal = (), ""
+        return self._reconciled.round(event, cause, now_ms)
 
     def _behind(self, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
         """Members have read more of the config log than the leader can: nothing is planned."""
@@ -205,7 +248,7 @@ class Rounds:
         state.memory = memory
         state.members = tuple(answers.projected(event.members, plan, epoch))
         if not state.is_durable:
-            return [ev.SaveMemory(memory), answer]
+            return [*self._reconciled.save(memory), answer]
         state.saved = memory  # The next one has its sets: identical objects compare at once.
         return [answer]
 
@@ -237,7 +280,7 @@ class Rounds:
         state.limit_in_doubt = True
         state.in_round = False
         state.trouble = event.reason or state.trouble
-        if not state.is_durable:
+        if state.group is None and not state.is_durable:
             # A write without an answer may have happened: the contents of the log are unknown until the next.
             state.memory, state.saved = state.planned_with, None
         # The members' tasks are unknown until they report again.

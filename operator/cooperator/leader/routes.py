@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 
@@ -23,6 +23,7 @@ from cooperator.leader.stock.posts import (
 )
 from cooperator.logs import Logs
 from cooperator.model import Epoch
+from cooperator.reconciliation.messages import decode_report, encode_answer
 from cooperator.wire import DecodeError, LearnerAnswer, decode_learner_report, encode_learner_answer
 
 ANSWER_S = 15.0
@@ -30,6 +31,8 @@ AGAIN_S = 0.1
 FORGET_MS = 60_000
 LEARN_AGAIN_MS = 5_000
 """Members that may learn ask so often what to learn; what becomes ready is reported at once."""
+
+R = TypeVar("R")
 
 
 class LeaseTimes(Protocol):
@@ -42,7 +45,7 @@ class LeaseTimes(Protocol):
 
 
 class LeaderRoutes:
-    """``POST /connectors/{name}/tasks``, ``POST /lease``, ``POST /learners`` and ``GET /story``.
+    """``POST /connectors/{name}/tasks``, ``/lease``, ``/learners`` and ``/report``, and ``GET /story``.
 
     ``current``: returns the lead and its logs, or None while there is none. ``contact_age_ms``: time since
     the leader itself sent its last answered request to the broker.
@@ -64,6 +67,7 @@ class LeaderRoutes:
             "POST /connectors/{name}/tasks": self._post_tasks,
             "POST /lease": self._post_lease,
             "POST /learners": self._post_learners,
+            "POST /report": self._post_report,
             "GET /story": self._get_story,
         }
 
@@ -148,24 +152,14 @@ class LeaderRoutes:
         return error_answer(409, "it is not certain that nothing was reassigned")
 
     async def _post_learners(self, request: web.Request) -> web.StreamResponse:
-        """A member's report of what it learns (``wire.learners``): 200 with what it is to learn.
-
-        Signed as lease requests are. 409: this member does not lead, or the sender was not in the last round.
+        """A member's report of what it learns (``wire.learners``): 200 with what it is to learn; 409 if the
+        sender was not in the last round.
         """
-        if (refused := self._refused_unread(request)) is not None:
-            return refused
-        body = await body_of(request)
-        try:
-            self._check_question(body, dict(request.headers))
-            report = decode_learner_report(body)
-        except PostRefused as unsigned:
-            return error_answer(unsigned.code, str(unsigned))
-        except DecodeError as error:
-            return error_answer(400, str(error))
-        current = self._current()
-        if current is None:
-            return error_answer(409, "this member does not lead")
-        answer = asyncio.wrap_future(current[0].learned(LearnerReported(report.member_id, report.learned)))
+        read = await self._read_signed(request, decode_learner_report)
+        if isinstance(read, web.StreamResponse):
+            return read
+        report, lead = read
+        answer = asyncio.wrap_future(lead.learned(LearnerReported(report.member_id, report.learned)))
         try:
             learn = await asyncio.wait_for(answer, ANSWER_S)
         except TimeoutError:
@@ -174,6 +168,38 @@ class LeaderRoutes:
             return error_answer(409, "not a member of the last round: rejoin the group")
         body = encode_learner_answer(LearnerAnswer(learn, LEARN_AGAIN_MS))
         return web.Response(body=body, content_type="application/json", charset="utf-8")
+
+    async def _post_report(self, request: web.Request) -> web.StreamResponse:
+        """A member's report between rounds: 200 with the answer as soon as there is news, or after a part of
+        the lease; 409 if the member should report again later.
+        """
+        read = await self._read_signed(request, decode_report)
+        if isinstance(read, web.StreamResponse):
+            return read
+        report, lead = read
+        answer = await asyncio.wrap_future(lead.report(report))
+        if answer is None:
+            return error_answer(409, "this group is not reconciled here now: report again later")
+        return web.Response(body=encode_answer(answer), content_type="application/json")
+
+    async def _read_signed(
+        self, request: web.Request, decode: Callable[[bytes], R]
+    ) -> tuple[R, LeaderThread] | web.StreamResponse:
+        """Returns a report, signed as lease requests are, and the lead; or the refusal of the request."""
+        if (refused := self._refused_unread(request)) is not None:
+            return refused
+        body = await body_of(request)
+        try:
+            self._check_question(body, dict(request.headers))
+            report = decode(body)
+        except PostRefused as unsigned:
+            return error_answer(unsigned.code, str(unsigned))
+        except DecodeError as error:
+            return error_answer(400, str(error))
+        current = self._current()
+        if current is None:
+            return error_answer(409, "this member does not lead")
+        return report, current[0]
 
     def _refused_unread(self, request: web.Request) -> web.Response | None:
         """Returns the refusal of a request that lacks a required signature, before its body is read; None

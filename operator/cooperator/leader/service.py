@@ -51,6 +51,7 @@ from cooperator.wire import (
     ALL_PROTOCOLS,
     AgentReport,
     Metadata,
+    Protocol,
     RestartRecord,
     Role,
     encode_metadata,
@@ -342,7 +343,10 @@ class LeaderService:
         offset = logs.config.snapshot().offset if logs is not None else -1
         report = AgentReport(Role.LEADER, self.identity, self.identity)
         metadata = Metadata(self.url, offset, None, report)
-        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in ALL_PROTOCOLS]
+        lead = self._lead
+        is_offered = lead is not None and lead.offers_reconciliation
+        offered = (Protocol.RECONCILED, *ALL_PROTOCOLS) if is_offered else ALL_PROTOCOLS
+        return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in offered]
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
         assert self._lead is not None

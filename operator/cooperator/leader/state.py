@@ -15,6 +15,7 @@ from cooperator.planner.assignors import BUILT_IN
 from cooperator.planner.plan import Plan
 from cooperator.planner.problem import Assignor
 from cooperator.planner.view import Facts
+from cooperator.reconciliation import ReconciledGroup
 from cooperator.wire import ConfigRecord
 from cooperator.wire.signature import DEFAULT_ALGORITHM
 
@@ -32,6 +33,7 @@ class LeaderSettings:
     * ``max_group_bytes``: the room for members in a group's record, until the broker's limit has been read.
     * ``stock_pool``: see ``ownership.is_of_pool``.
     * ``assignors``: those that a policy may choose, by name.
+    * ``revocation_timeout_ms``: a member that has not released a task after this is overdue.
     """
 
     url: str
@@ -46,6 +48,7 @@ class LeaderSettings:
     group_id: str = ""
     config_topic: str = ""
     assignors: Mapping[str, Assignor] = field(default_factory=lambda: BUILT_IN, repr=False)
+    revocation_timeout_ms: int = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,10 @@ class LeaderState:
       same as a text for users, or that not even the members' reports fit; empty: everything fits.
     * ``adopts``: the group was adopted, so members that the host does not expect are legitimate.
     * ``learners``: what members report of the tasks that they learn.
+    * ``group``: the group while it reconciles without rounds; None: it is in rounds. ``may_reconcile``: it
+      can leave rounds. ``is_blind``: the members of the last round have not said what they run.
+    * ``unreached``: a member that did not reach the leader, for which the group is in rounds.
+    * ``is_joining``: the leader's JoinGroup is on its way.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -141,6 +148,11 @@ class LeaderState:
     refused_tasks: tuple[TaskId, ...] = ()
     refusal: str = ""
     topic_refusal: str = ""
+    group: ReconciledGroup | None = None
+    may_reconcile: bool = False
+    is_blind: bool = False
+    unreached: str = ""
+    is_joining: bool = False
     hung: tuple[Hung, ...] = ()
     held_down_by: tuple[str, ...] = ()
     handing_back: bool = False

@@ -102,6 +102,10 @@ def description_of(instruction: ev.Instruction) -> str:
     match instruction:
         case ev.SaveMemory(memory):
             return f"save the memory of {memory.term}.{memory.generation}"
+        case ev.SaveGroup(number, records, memory):
+            return f"save {len(records)} records of the group in term {memory.term} (write {number})"
+        case ev.AnswerReport():
+            return ""
         case ev.SavePolicy(policy):
             return f"save the policy {policy.name.value}"
         case ev.Answer(generation, assignments, written):

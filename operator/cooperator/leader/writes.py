@@ -12,9 +12,9 @@ from cooperator.leader.stock.write_window import WriteWindow
 from cooperator.model import INSTANCE, TaskFencing
 from cooperator.wire import (
     ConfigRecord,
-    Protocol,
     TargetStateRecord,
     encode_config,
+    signs_requests,
 )
 
 REFUSED_AGAIN_MS = 60_000
@@ -163,7 +163,7 @@ class Writes:
 
     def key_is_due(self, now_ms: int) -> bool:
         """Whether requests are signed and the key is missing or due for replacement (KIP-507)."""
-        if self._state.protocol != Protocol.SESSIONED.value:
+        if not signs_requests(self._state.protocol):
             return False
         key, settings = self._state.config.session_key, self._settings
         return (
@@ -259,10 +259,13 @@ class Writes:
         return []
 
     def _may_write(self, now_ms: int) -> bool:
-        return not self._state.in_round and self._write_window.is_over(now_ms)
+        state = self._state
+        return not state.in_round and not state.is_blind and self._write_window.is_over(now_ms)
 
     def _in_use(self, regroup: Regroup, now_ms: int) -> bool:
         state = self._state
+        if state.group is not None:
+            return regroup.is_occupied(state.group.occupants)
         ended: Container[tuple[str, str]] = state.facts.ended
         if not state.all_stock and regroup.is_reported(state.members):
             return True

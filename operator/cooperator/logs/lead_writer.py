@@ -54,13 +54,19 @@ class LeadWriter:
             return self._transactor.write(self._topics.config, records)
 
     def write_leader(
-        self, *, owner: Owner | None = None, policy: Policy | None = None, memory: Memory | None = None
+        self,
+        *,
+        owner: Owner | None = None,
+        policy: Policy | None = None,
+        memory: Memory | None = None,
+        others: Sequence[Record] = (),
     ) -> None:
-        """Write the given values in one transaction; None leaves a record unchanged.
+        """Write the given values and records in one transaction; None leaves a record unchanged.
 
         Raises EncodeError, WriterFenced, RecordTooLarge, LogUnavailable.
         """
         records = [encode_leader(value) for value in (owner, policy, memory) if value is not None]
+        records += others
         if records:
             with self._gate(f"write {len(records)} leader records"):
                 self._transactor.write(self._topics.leader, records)

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from cooperator.logs.errors import LogUnreadable
 from cooperator.logs.transport import Batch, Transport
 from cooperator.model import Memory, Policy
-from cooperator.wire import DecodeError, Owner, Record, decode_leader
+from cooperator.wire import DecodeError, Owner, Record, Unknown, decode_leader
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderRecords:
-    """The newest record of each kind; None where there is none."""
+    """The newest record of each kind; None where there is none. ``others``: those with other keys."""
 
     owner: Owner | None = None
     policy: Policy | None = None
     memory: Memory | None = None
+    others: tuple[Record, ...] = ()
 
 
 class LeaderLog:
@@ -37,11 +38,16 @@ class LeaderLog:
         this process must not lead.
         """
         self._topic_reader.read_to_end(timeout_ms)
+        return self.known()
+
+    def known(self) -> LeaderRecords:
+        """Return the state as far as the log has been read. Raises LogUnreadable."""
         with self._lock:
             records = tuple(self._newest.values())
         owner: Owner | None = None
         policy: Policy | None = None
         memory: Memory | None = None
+        others: list[Record] = []
         for record in records:
             try:
                 decoded = decode_leader(record)
@@ -54,7 +60,19 @@ class LeaderLog:
                     policy = decoded
                 case Memory():
                     memory = decoded
-        return LeaderRecords(owner, policy, memory)
+                case Unknown():
+                    others.append(record)
+        return LeaderRecords(owner, policy, memory, tuple(others))
+
+    def policy(self) -> Policy | None:
+        """The policy, as far as the log has been read; None if there is none that this process can read."""
+        with self._lock:
+            record = self._newest.get("policy")
+        try:
+            policy = None if record is None else decode_leader(record)
+        except DecodeError:
+            return None
+        return policy if isinstance(policy, Policy) else None
 
     def close(self) -> None:
         self._topic_reader.close()

@@ -31,6 +31,7 @@ class Member:
     ``warmth``: the state of its runtime; members that do not report one, such as stock workers, count as
     warm. ``url``: where it serves. ``is_agent``: False for a stock worker, which keeps no lease.
     ``learns``: it can learn the state of tasks that others run.
+    ``reconciles``: it offers reconciliation without rounds.
     """
 
     member_id: str
@@ -46,6 +47,7 @@ class Member:
     warmth: Warmth = Warmth.WARM
     url: str = ""
     learns: bool = False
+    reconciles: bool = False
 
     @property
     def worker_id(self) -> str:
@@ -71,6 +73,7 @@ class Member:
             self.warmth,
             self.url,
             self.learns,
+            self.reconciles,
         )
 
 

@@ -33,6 +33,7 @@ class Policy:
     loop cannot renew its hold forever). ``fencing`` applies to members without a lease. ``hung_after_ms``: a
     member that stays in one start or stop for this long is reported for replacement; 0: never.
     ``depart_warm_ms``: a departing member runs tasks with state on for this long while others learn them.
+    ``reconciles``: the group leaves rounds as soon as all its members can.
     """
 
     name: PolicyName = PolicyName.DEFAULT
@@ -47,6 +48,7 @@ class Policy:
     fencing: Fencing = Fencing.STRICT
     hung_after_ms: int = 0
     depart_warm_ms: int = 30_000
+    reconciles: bool = False
 
     @property
     def fence_ms(self) -> int:

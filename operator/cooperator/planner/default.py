@@ -144,7 +144,7 @@ class _Asked:
         tasks = self._problem(parts.tasks, False)
         if self.learners is not None:
             if self.balance and self.learners.lead_on():
-                self.learners.move_at_most(assignor.assign(tasks).released)
+                self.learners.move_at_most(tasks, assignor.assign(tasks).released)
             tasks = self.learners.at_their_aims(tasks)
         task_loads = {identity: len(kept) for identity, kept in tasks.kept.items()}
         instances = replace(self._problem(parts.instances, True), of_other_kind=task_loads)

@@ -152,18 +152,25 @@ class LearnerPlanning:
         """Whether a warm-up is to move a task from a member that stays, or is back."""
         return any(task in self._runs or task in self._owed for task in self._known)
 
-    def move_at_most(self, needed: Mapping[str, Collection[TaskId]]) -> None:
-        """Keep no more warm-ups of each member's tasks than it must release for balance: the oldest.
+    def move_at_most(self, problem: PlacementProblem, needed: Mapping[str, Collection[TaskId]]) -> None:
+        """Keep no more warm-ups of running tasks than moves are needed for balance: the oldest.
 
-        ``needed``: the tasks that each would release if every task was counted where it runs.
+        ``needed``: the tasks that each member would release if every task was counted where it runs. Which of
+        the members above the least load keep one more is a tie: a warm-up that has broken it stays.
         """
+        total = sum(map(len, needed.values()))
         left = Counter({identity: len(tasks) for identity, tasks in needed.items()})
+        if problem.is_even:
+            loads = problem.loads()
+            least = (sum(loads.values()) + len(problem.pool)) // len(loads)
+            left |= Counter({identity: load - least for identity, load in loads.items()})
         kept: dict[TaskId, Warmup] = {}
         for task, known in sorted(self._known.items(), key=lambda each: (each[1].since_ms, each[0])):
             at = self._runs.get(task, self._owed.get(task))
             if at is not None:
                 left[at] -= 1
-            if at is None or left[at] >= 0:
+                total -= 1
+            if at is None or (left[at] >= 0 and total >= 0):
                 kept[task] = known
         self._known = kept
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from cooperator.model import Warmth
 from cooperator.reconciliation.codec import read_tasks_by_epoch, tasks_by_epoch
 from cooperator.reconciliation.current import MemberState
 from cooperator.reconciliation.reports import Answer, Rejection, Report
@@ -16,7 +17,7 @@ _VERSION: Final = 1
 def encode_report(report: Report) -> bytes:
     """Return the body of a report. Raises EncodeError."""
     sets = TaskSetWriter()
-    owned = sets.write(report.owned)
+    owned, stopping = sets.write(report.owned), sets.write(report.stopping)
     return dump_json(
         {
             "v": _VERSION,
@@ -26,6 +27,9 @@ def encode_report(report: Report) -> bytes:
             "sequence": report.sequence,
             "epoch": report.member_epoch,
             "owned": owned,
+            "stopping": stopping,
+            "draining": report.draining,
+            "warmth": report.warmth.value,
             "connectors": sets.names,
         },
         "report",
@@ -42,6 +46,9 @@ def decode_report(body: bytes) -> Report:
         values.integer("sequence"),
         values.integer("epoch"),
         sets.read(typed(values.value("owned"), list, "report.owned"), "report.owned"),
+        sets.read(typed(values.value("stopping"), list, "report.stopping"), "report.stopping"),
+        values.flag("draining"),
+        values.choice("warmth", Warmth),
     )
 
 
@@ -57,6 +64,8 @@ def encode_answer(answer: Answer | Rejection) -> bytes:
                 "sequence": answer.sequence,
                 "epoch": answer.member_epoch,
                 "state": answer.state.value,
+                "group_epoch": answer.group_epoch,
+                "config_offset": answer.config_offset,
                 "assigned": tasks_by_epoch(answer.assigned, sets),
                 "connectors": sets.names,
             }
@@ -75,6 +84,8 @@ def decode_answer(body: bytes) -> Answer | Rejection:
         values.integer("epoch"),
         values.choice("state", MemberState),
         read_tasks_by_epoch(values.object("assigned"), sets),
+        values.integer("group_epoch"),
+        values.integer("config_offset"),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from cooperator.model import TaskId
+from cooperator.model import TaskId, Warmth
 from cooperator.reconciliation.current import MemberState, next_assignment
 from cooperator.reconciliation.group import ReconciledGroup
 
@@ -27,7 +27,8 @@ class Report:
 
     ``term``: of the leader that it is for. ``sequence``: grows with each report of an incarnation.
     ``member_epoch``: that of the last answer it has applied; 0 after it has stopped everything. ``owned``:
-    the tasks that it has not released: starting, running or still stopping.
+    the tasks that it has not released: starting, running or still stopping. ``stopping``: those of them that
+    it will release. ``draining`` and ``warmth``: as in ``Member``.
     """
 
     identity: str
@@ -36,19 +37,27 @@ class Report:
     sequence: int
     member_epoch: int
     owned: frozenset[TaskId]
+    stopping: frozenset[TaskId] = frozenset()
+    draining: bool = False
+    warmth: Warmth = Warmth.WARM
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """All that the member may run from now on; it stops everything else, and starts what it does not run yet.
 
-    ``assigned`` maps each task to the member epoch at which it was assigned here.
+    ``assigned`` maps each task to the member epoch at which it was assigned here. ``group_epoch``: the
+    group's epoch at this answer; it is greater than at the answer that gave any of the tasks to an earlier
+    owner, if every change of the group has a new target. ``config_offset``: the new tasks start once the
+    config log has been read up to this offset.
     """
 
     sequence: int
     member_epoch: int
     state: MemberState
     assigned: Mapping[TaskId, int]
+    group_epoch: int = 0
+    config_offset: int = -1
 
 
 class Rejection(StrEnum):
@@ -82,7 +91,7 @@ def handle_report(
     current = next_assignment(
         member.current, target.tasks, target.epoch, report.owned, group.occupants.__contains__
     )
-    answer = Answer(report.sequence, current.member_epoch, current.state, current.assigned)
+    answer = Answer(report.sequence, current.member_epoch, current.state, current.assigned, group.epoch)
     after = replace(member, sequence=report.sequence)
     occupants = group.occupants
     if current is not member.current:

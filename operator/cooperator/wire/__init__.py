@@ -53,7 +53,7 @@ from cooperator.wire.metadata import (
     member_of,
 )
 from cooperator.wire.primitives import DecodeError, EncodeError
-from cooperator.wire.protocol import ALL_PROTOCOLS, Protocol
+from cooperator.wire.protocol import ALL_PROTOCOLS, Protocol, signs_requests
 from cooperator.wire.records import Record, Unknown
 from cooperator.wire.signature import (
     ALLOWED_ALGORITHMS,
@@ -128,5 +128,6 @@ __all__ = [
     "encode_status_tombstone",
     "member_of",
     "sign",
+    "signs_requests",
     "verify",
 ]

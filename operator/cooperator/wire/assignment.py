@@ -7,7 +7,7 @@ from cooperator.model import Epoch, TaskId
 from cooperator.model.java import KnownNames
 from cooperator.wire import primitives
 from cooperator.wire.items import ItemsWriter, KnownItems, read_items
-from cooperator.wire.primitives import ByteReader
+from cooperator.wire.primitives import ByteReader, EncodeError
 from cooperator.wire.protocol import Protocol, check_version
 from cooperator.wire.trailer import read_trailer, write_trailer
 
@@ -62,7 +62,7 @@ def encode_assignment(assignment: ExtendedAssignment, protocol: Protocol) -> byt
     """The bytes that Kafka's own leader would send, and our trailer when there is an agent assignment.
 
     The order of ``assigned`` is kept inside a connector; instances come first. Under v0 ``revoked`` and
-    ``delay_ms`` are not sent. Raises EncodeError.
+    ``delay_ms`` are not sent; under ``reconciled`` there must be no items. Raises EncodeError.
     """
     return AssignmentEncoder(assignment, protocol).encode(assignment.assigned, assignment.revoked)
 
@@ -70,13 +70,14 @@ def encode_assignment(assignment: ExtendedAssignment, protocol: Protocol) -> byt
 class AssignmentEncoder:
     """Encodes assignments of one round, which differ only in their items. Raises EncodeError."""
 
-    __slots__ = ("_head", "_incremental", "_items", "_tail")
+    __slots__ = ("_head", "_incremental", "_items", "_names_tasks", "_tail")
 
     def __init__(
         self, common: ExtendedAssignment, protocol: Protocol, names: KnownNames | None = None
     ) -> None:
         """``names``: those of connectors that are known already."""
         self._incremental = protocol is not Protocol.DEFAULT
+        self._names_tasks = protocol is not Protocol.RECONCILED
         self._items = ItemsWriter(names)
         self._head = b"".join(
             (
@@ -94,6 +95,8 @@ class AssignmentEncoder:
 
     def encode(self, assigned: Sequence[TaskId], revoked: Sequence[TaskId]) -> bytes:
         """As ``encode_assignment`` of the common assignment with these items."""
+        if (assigned or revoked) and not self._names_tasks:
+            raise EncodeError("assignment.assigned: a round under reconciled assigns nothing: leave it empty")
         return self.encode_written(self.write(assigned), revoked)
 
     def write(self, assigned: Sequence[TaskId]) -> bytes:

@@ -58,6 +58,7 @@ class AgentReport(NamedTuple):
       unchanged rejoin does not trigger a rebalance.
     * ``warmth``: the warmth of its runtime.
     * ``learns``: it can learn the state of tasks that others run.
+    * ``reconciles``: the member offers the sub-protocol ``reconciled``, too.
     """
 
     role: Role
@@ -71,10 +72,11 @@ class AgentReport(NamedTuple):
     nonce: int = 0
     warmth: Warmth = Warmth.WARM
     learns: bool = False
+    reconciles: bool = False
 
     def with_applied(self, applied: Epoch) -> "AgentReport":
         """As ``_replace``, which takes several times as long."""
-        return AgentReport(*self[:5], applied, *self[6:])
+        return AgentReport(*self[:5], applied, *self[6:])  # type: ignore[arg-type]
 
 
 class Metadata(NamedTuple):
@@ -82,6 +84,7 @@ class Metadata(NamedTuple):
 
     * ``allocation``: all that it runs, as a complete assignment; None: nothing yet.
     * ``config_offset``: position after the last config record it has read, -1 for none.
+    * ``names_tasks``: False under ``reconciled``, whose members report their tasks between rounds.
 
     v0 carries no allocation: eager members run nothing when they join.
     """
@@ -90,13 +93,17 @@ class Metadata(NamedTuple):
     config_offset: int
     allocation: ExtendedAssignment | None = None
     agent: AgentReport | None = None
+    names_tasks: bool = True
 
 
 def encode_metadata(metadata: Metadata, protocol: Protocol) -> bytes:
     """The bytes that a stock worker would send, and our trailer when there is a report.
 
-    Raises EncodeError.
+    Under ``reconciled`` all tasks are left out. Raises EncodeError.
     """
+    if protocol is Protocol.RECONCILED:
+        agent = None if metadata.agent is None else metadata.agent._replace(stopping=_NONE)
+        metadata = metadata._replace(allocation=None, agent=agent)
     parts = [
         primitives.int16(protocol.version, "metadata.version"),
         primitives.string(metadata.url, "metadata.url"),
@@ -177,7 +184,8 @@ def decode_metadata(
             allocation = decode_assignment(encoded, known.items, head)
     elif version == 0:
         reader.skip(_NO_ALLOCATION)
-    return Metadata(url, config_offset, allocation, known.read_report(reader))
+    names_tasks = version < Protocol.RECONCILED.version
+    return Metadata(url, config_offset, allocation, known.read_report(reader), names_tasks)
 
 
 def _write_report(report: AgentReport) -> bytes:
@@ -200,6 +208,7 @@ def _write_report(report: AgentReport) -> bytes:
     parts.append(primitives.int64(report.nonce, "agent.nonce"))
     parts.append(primitives.int8(_WARMTH_CODES[report.warmth], "agent.warmth"))
     parts.append(primitives.boolean(report.learns))
+    parts.append(primitives.boolean(report.reconciles))
     return write_trailer(_MAGIC, _TRAILER_VERSION, b"".join(parts))
 
 
@@ -229,9 +238,21 @@ def _read_report(payload: ByteReader) -> tuple[AgentReport, int | None]:
     is_warm = payload.skip(_WARM) or not payload.remaining
     warmth = Warmth.WARM if is_warm else _read_warmth(payload)
     # Members of earlier releases do not send it.
-    learns = payload.remaining > 0 and payload.int8("agent.learns") == 1
+    learns = bool(payload.remaining) and payload.int8("agent.learns") == 1
+    reconciles = bool(payload.remaining) and payload.int8("agent.reconciles") == 1
     report = AgentReport(
-        role, identity, incarnation, stopping, draining, applied, capacity, zone, nonce, warmth, learns
+        role,
+        identity,
+        incarnation,
+        stopping,
+        draining,
+        applied,
+        capacity,
+        zone,
+        nonce,
+        warmth,
+        learns,
+        reconciles,
     )
     return report, usual_at
 
@@ -279,4 +300,5 @@ def member_of(member_id: str, client_id: str, metadata: Metadata) -> Member:
         warmth=agent.warmth,
         url=metadata.url,
         learns=agent.learns,
+        reconciles=agent.reconciles,
     )

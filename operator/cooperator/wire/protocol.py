@@ -1,4 +1,4 @@
-"""The sub-protocols of Kafka Connect's group protocol (KIP-415, KIP-507)."""
+"""The sub-protocols of Kafka Connect's group protocol (KIP-415, KIP-507), and ours."""
 
 from enum import StrEnum
 from types import MappingProxyType
@@ -16,16 +16,26 @@ class Protocol(StrEnum):
     """Version 1: incremental."""
     DEFAULT = "default"
     """Version 0, "eager": every worker stops everything before it joins."""
+    RECONCILED = "reconciled"
+    """Ours, version 100: rounds are for membership only. Metadata and assignments have the layout of
+    ``sessioned`` without tasks, which are reconciled between rounds; requests are signed."""
 
     @property
     def version(self) -> int:
         return _VERSIONS[self]
 
 
-_VERSIONS: Final = MappingProxyType({Protocol.SESSIONED: 2, Protocol.COMPATIBLE: 1, Protocol.DEFAULT: 0})
+_VERSIONS: Final = MappingProxyType(
+    {Protocol.SESSIONED: 2, Protocol.COMPATIBLE: 1, Protocol.DEFAULT: 0, Protocol.RECONCILED: 100}
+)
 
-ALL_PROTOCOLS: Final[tuple[Protocol, ...]] = tuple(Protocol)
-"""In order of preference. Offer all three: the broker picks one that every member offers."""
+ALL_PROTOCOLS: Final[tuple[Protocol, ...]] = (Protocol.SESSIONED, Protocol.COMPATIBLE, Protocol.DEFAULT)
+"""Kafka Connect's, in order of preference. Offer all three: the broker picks one that every member offers."""
+
+
+def signs_requests(protocol: str) -> bool:
+    """Whether members sign their requests under the sub-protocol of this name (KIP-507)."""
+    return protocol in (Protocol.SESSIONED.value, Protocol.RECONCILED.value)
 
 
 def check_version(version: int, field: str) -> int:

@@ -6,6 +6,7 @@ from tests.simulation.promises.consistent import Consistent
 from tests.simulation.promises.durable import MemoryBeforeAssignments
 from tests.simulation.promises.fits import EveryRoundFits
 from tests.simulation.promises.forgotten import NothingForgotten
+from tests.simulation.promises.given import RecordsBeforeAnswers
 from tests.simulation.promises.learned import FewLearnAtATime, LearnersNeverWrite, NothingMovesCold
 from tests.simulation.promises.moves import LeastMoves
 from tests.simulation.promises.once import NoTaskRunsTwice
@@ -18,6 +19,7 @@ ALL: tuple[type[Promise], ...] = (
     UntouchedTasksRunOn,
     NothingForgotten,
     MemoryBeforeAssignments,
+    RecordsBeforeAnswers,
     NothingIsTakenForTheCold,
     FewLearnAtATime,
     NothingMovesCold,

@@ -2,7 +2,8 @@
 leader that is about to adopt it.
 
 It reads the broker's description of the group and the group's logs. It neither joins nor writes, none of the
-members notices, and it works whoever leads, since every member's metadata reports what it runs.
+members notices, and it works whoever leads, since every member's metadata reports what it runs, or, in a
+group without rounds, the leader log does.
 """
 
 import time
@@ -14,13 +15,17 @@ from pydantic import TypeAdapter
 
 from cooperator.group import DescribedGroup, DescribedMember, GroupState, GroupUnavailable, describe_group
 from cooperator.leader.config_topic import read_to, topic_refusal
+from cooperator.leader.group_log import GroupLog, group_records
+from cooperator.leader.held_reports import as_reported
 from cooperator.leader.identities import tell_apart
 from cooperator.leader.ownership import GroupPolicy, member_refusal
+from cooperator.leader.reconciled import is_chosen, restored
 from cooperator.leader.settings import ServiceSettings
 from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable, Topics, read_logs
 from cooperator.logs.config_log import ConfigLog
 from cooperator.model import ClusterConfig, Member, Memory, Policy, PolicyName, StateReplicas, TaskId
 from cooperator.planner import Facts, View
+from cooperator.reconciliation import ReconciledGroup
 from cooperator.scenarios.snapshot import LedBy, Snapshot, fresh_memory
 from cooperator.wire import (
     NO_ERROR,
@@ -200,6 +205,10 @@ def compose(where: GroupAddress, group: DescribedGroup, logs: LogsRead, now_ms: 
     known = memory or Memory()
     # A client id that is an identity in the leader's memory counts as one worker's.
     members = tell_apart(tuple(w.member() for w in workers), known, known.given.__contains__).members
+    if is_chosen(group.protocol):
+        reconciled = _reconciled(where.group_id, state)
+        members = tuple(as_reported(reconciled, member) for member in members)
+        memory = known = restored(known, reconciled)
     epochs = [
         each.given.agent.epoch for each in seen if each.given is not None and each.given.agent is not None
     ]
@@ -266,6 +275,21 @@ def _led_by(seen: list[_Seen], leader_id: str) -> LedBy:
     if leader_id in roles:
         return LedBy.STOCK if roles[leader_id] is None else LedBy.MEMBER
     return LedBy.STOCK if set(roles.values()) == {None} else LedBy.MEMBER
+
+
+def _reconciled(group_id: str, state: LeaderRecords) -> ReconciledGroup:
+    """The group of the leader log, since its members report no tasks to the broker. Raises NotSeen."""
+    term = state.memory.term if state.memory is not None else 0
+    try:
+        found = GroupLog().read(group_records(state.others), term)
+    except DecodeError as error:
+        raise NotSeen(f"the leader log of group {group_id!r} cannot be read: {error}") from error
+    if found is None:
+        raise NotSeen(
+            f"it is not known what the members of group {group_id!r} run: its leader changes the protocol; "
+            "try again in a moment"
+        )
+    return found
 
 
 def _policy(said: Policy | None, led_by: LedBy, protocol: str, notes: list[str]) -> Policy:

@@ -9,6 +9,7 @@ from cooperator.leader.state import LeaderState
 from cooperator.leader.stock import members as stock
 from cooperator.model import INSTANCE, Epoch, Member, TargetState, TaskId, TaskState, TaskStatus, Warmth
 from cooperator.model.status import GROUP_TOO_LARGE, HUNG, UNEXPECTED_MEMBER
+from cooperator.reconciliation import MemberState, ReconciledGroup
 
 POISON_TASK: Final = "PoisonTask"
 SUSPECT_TASK: Final = "SuspectTask"
@@ -47,6 +48,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "term": state.memory.term,
         "generation": state.generation,
         "protocol": state.protocol,
+        "reconciliation": None if state.group is None else _reconciliation(state.group),
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
@@ -75,6 +77,27 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "warnings": list(state.plan.warnings) if state.plan is not None else [],
         "orphans": list(state.orphans),
         "inputs": _inputs(state),
+    }
+
+
+def _reconciliation(group: ReconciledGroup) -> dict[str, Any]:
+    """Epochs and states of a group without rounds, in the words of KIP-848."""
+    return {
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "settled": all(
+            member.current.state is MemberState.STABLE
+            and member.current.member_epoch == group.target_of(identity).epoch
+            for identity, member in group.members.items()
+        ),
+        "members": {
+            identity: {
+                "state": member.current.state.value,
+                "epoch": member.current.member_epoch,
+                "target_epoch": group.target_of(identity).epoch,
+            }
+            for identity, member in sorted(group.members.items())
+        },
     }
 
 
@@ -151,6 +174,7 @@ def is_settled(status: Mapping[str, Any]) -> bool:
     return (
         bool(status["leading"])
         and not status["awaited"]
+        and not (status.get("reconciliation") and not status["reconciliation"]["settled"])
         and not any(connector["regrouping"] for connector in status["connectors"].values())
         and not any(
             member["stopping"] or member["draining"] or member["runtime"] == Warmth.WARMING

@@ -66,7 +66,7 @@ def holding_down(
     members were ``known`` (ids); if the protocol is older now, the workers that joined since are the cause.
     ``said``: the previous result.
     """
-    if protocol in ("", Protocol.SESSIONED.value):
+    if protocol in ("", Protocol.SESSIONED.value, Protocol.RECONCILED.value):
         return ()
     stock = [member for member in members if not member.is_agent]
     if protocol == before:

@@ -6,7 +6,7 @@ from typing import Final
 
 from cooperator.leader.events import PostOutcome
 from cooperator.model import SessionKey
-from cooperator.wire import AlgorithmNotAllowed, Protocol, SignatureMissing, SignatureWrong, verify
+from cooperator.wire import AlgorithmNotAllowed, SignatureMissing, SignatureWrong, signs_requests, verify
 from cooperator.wire.signature import SIGNATURE_HEADER
 
 NOT_NOW = "nothing can be written now: a round is under way, or the config log is out of reach; try again"
@@ -57,18 +57,18 @@ def read_task_configs(
 
 def check_headers(headers: Mapping[str, str], protocol: str) -> None:
     """Return if a request may have been signed, before its body is read. Raises PostRefused 400."""
-    if protocol == Protocol.SESSIONED.value and SIGNATURE_HEADER not in headers:
+    if signs_requests(protocol) and SIGNATURE_HEADER not in headers:
         raise PostRefused(400, f"the request needs the header {SIGNATURE_HEADER}")
 
 
 def check_signature(body: bytes, headers: Mapping[str, str], key: SessionKey | None, protocol: str) -> None:
     """Return if a member has sent the request. Raises PostRefused.
 
-    Requests are signed where the group's protocol is ``sessioned`` (KIP-507). The codes are 503 while there
-    is no key yet, 400 for a missing signature or a wrong algorithm, 403 for a wrong signature, such as one by
-    an earlier key: the sender takes that for a rotation, reads on, and tries again.
+    Requests are signed where the group's protocol is ``sessioned`` (KIP-507) or ``reconciled``. The codes are
+    503 while there is no key yet, 400 for a missing signature or a wrong algorithm, 403 for a wrong
+    signature, such as one by an earlier key: the sender takes that for a rotation, reads on, and tries again.
     """
-    if protocol != Protocol.SESSIONED.value:
+    if not signs_requests(protocol):
         return
     if key is None:
         raise PostRefused(503, "there is no session key yet; try again")

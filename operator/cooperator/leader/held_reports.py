@@ -1,0 +1,246 @@
+"""The reports of a reconciled group's members: each is answered when there is news for its member. Pure.
+
+A report that is held counts as not considered, so it may be considered later, as if it had just arrived: its
+member has been given nothing since.
+"""
+
+from dataclasses import dataclass, replace
+
+from cooperator.leader import events as ev
+from cooperator.leader.state import LeaderSettings, LeaderState
+from cooperator.model import Member
+from cooperator.reconciliation import (
+    Answer,
+    CurrentAssignment,
+    ReconciledGroup,
+    Rejection,
+    Report,
+    end,
+    handle_report,
+    waiting,
+)
+
+HELD_PARTS = 3
+"""A report without news is answered after this part of the lease."""
+QUIET_MS = 1_500
+"""A member that has reported nothing for so long after an answer may be frozen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A report that waits for news, at most until ``until_ms``."""
+
+    request: int
+    report: Report
+    until_ms: int
+
+
+class HeldReports:
+    """Takes reports while ``state`` has a group. ``ready``: answers that wait for the group to be durable."""
+
+    def __init__(self, settings: LeaderSettings, state: LeaderState) -> None:
+        self._settings = settings
+        self._state = state
+        self._held: dict[str, _Held] = {}
+        self._heard_ms: dict[str, int] = {}
+        self._told_ms: dict[str, int] = {}
+        self._answering: dict[str, tuple[int, Report]] = {}
+        """The last request of each member that was answered, with its report."""
+        self.ready: list[ev.AnswerReport] = []
+
+    def clear(self) -> list[ev.Instruction]:
+        """Forget everything; returns the replies to the reports that wait."""
+        requests = [held.request for held in self._held.values()]
+        requests += [ready.request for ready in self.ready]
+        self._held, self._heard_ms, self._told_ms, self.ready = {}, {}, {}, []
+        self._answering = {}
+        return [ev.AnswerReport(request, None) for request in requests]
+
+    def dismiss(self) -> None:
+        """The group is in rounds again: no report is answered, nor one whose answer waits for the log."""
+        requests = [held.request for held in self._held.values()]
+        requests += [ready.request for ready in self.ready]
+        self.ready = [ev.AnswerReport(request, None) for request in requests]
+        self._held, self._heard_ms, self._told_ms, self._answering = {}, {}, {}, {}
+
+    def release(self) -> list[ev.Instruction]:
+        """The answers that are ready."""
+        ready, self.ready = self.ready, []
+        return [*ready]
+
+    def expect(self, group: ReconciledGroup, now_ms: int) -> None:
+        """A round has made these the members."""
+        self.ready += [
+            ev.AnswerReport(held.request, None)
+            for identity, held in self._held.items()
+            if not _is_member(group, held.report)
+        ]
+        self._held = {i: held for i, held in self._held.items() if _is_member(group, held.report)}
+        # They have not reported while they joined.
+        self._heard_ms = dict.fromkeys(group.members, now_ms)
+        self._told_ms = {i: at_ms for i, at_ms in self._told_ms.items() if i in group.members}
+
+    def quiet(self, now_ms: int) -> frozenset[str]:
+        """The members that may be frozen: new tasks wait there until their session ends."""
+        return frozenset(i for i, at_ms in self._told_ms.items() if now_ms - at_ms >= QUIET_MS)
+
+    def silent(self, now_ms: int) -> str:
+        """A member that has sent no report for a lease, though the broker counts it; empty if there is none.
+
+        It does not reach this leader, and would neither start nor release a task.
+        """
+        state = self._state
+        ended = {
+            identity for identity, incarnation in state.facts.ended if self._is_here(identity, incarnation)
+        }
+        silent = (i for i, at_ms in self._heard_ms.items() if now_ms - at_ms > state.policy.lease_ms)
+        return next((i for i in silent if i not in self._held and i not in ended), "")
+
+    def _is_here(self, identity: str, incarnation: str) -> bool:
+        return any((m.identity, m.incarnation) == (identity, incarnation) for m in self._state.members)
+
+    def hear(self, event: ev.ReportsReceived, now_ms: int) -> list[ev.Instruction]:
+        """Take reports. Each is answered at once if there is news for its member, and is held otherwise."""
+        out: list[ev.Instruction] = []
+        for request, report in event.reports:
+            if self._state.group is None:
+                out.append(ev.AnswerReport(request, None))
+            else:
+                out += self._hear(self._state.group, request, report, now_ms)
+        return out
+
+    def consider(self, now_ms: int) -> None:
+        """Answer the reports for whose members there is news, or that have been held for long."""
+        group = self._state.group
+        assert group is not None
+        self._drop_answers_to_strangers(group)
+        news = {*waiting(group)} if self._held else frozenset[str]()
+        for identity, held in [*self._held.items()]:
+            if identity in news or held.until_ms <= now_ms:
+                del self._held[identity]
+                self._consider(held.request, held.report, now_ms, is_due=True)
+
+    def next_ms(self) -> list[int]:
+        """Times (ms) at which a report has been held for long, or a member is silent."""
+        patience_ms = self._state.policy.lease_ms
+        silent = (at_ms + patience_ms + 1 for i, at_ms in self._heard_ms.items() if i not in self._held)
+        quiet = (at_ms + QUIET_MS for at_ms in self._told_ms.values())
+        return [*(held.until_ms for held in self._held.values()), *silent, *quiet]
+
+    def _hear(
+        self, group: ReconciledGroup, request: int, report: Report, now_ms: int
+    ) -> list[ev.Instruction]:
+        if not _is_member(group, report):
+            return [ev.AnswerReport(request, self._of_stranger(group, report))]
+        out: list[ev.Instruction] = []
+        held = self._held.get(report.identity)
+        if held is not None and report.term == group.term:
+            if report.sequence <= held.report.sequence:
+                return [ev.AnswerReport(request, Rejection.DUPLICATE_SEQUENCE_NUMBER)]
+            del self._held[report.identity]
+            out.append(ev.AnswerReport(held.request, Rejection.DUPLICATE_SEQUENCE_NUMBER))
+        if self._consider(request, report, now_ms, is_due=False):
+            self._heard_ms[report.identity] = now_ms
+            if report.identity in self._held:
+                self._told_ms.pop(report.identity, None)
+            self._note(report)
+        return out
+
+    def _of_stranger(self, group: ReconciledGroup, report: Report) -> Rejection | None:
+        """The answer to an incarnation that is no member of the group."""
+        if report.term != group.term or report.identity not in group.members:
+            # It may be on its way back, and runs on under its lease.
+            return None
+        fence = group.fences.get((report.identity, report.incarnation))
+        if fence is not None and report.sequence > fence.member.sequence and not report.owned:
+            self._state.group = end(group, report.identity, report.incarnation)
+        return Rejection.UNKNOWN_MEMBER_ID
+
+    def _consider(self, request: int, report: Report, now_ms: int, is_due: bool) -> bool:
+        """Answer the report, or hold it if it brings no news and is not ``is_due``; whether it counts."""
+        state, identity = self._state, report.identity
+        before = state.group
+        assert before is not None
+        self._drop_answer_before(report)
+        after, answer = handle_report(before, report, now_ms, self._settings.revocation_timeout_ms)
+        if isinstance(answer, Rejection):
+            self.ready.append(ev.AnswerReport(request, answer))
+            return False
+        steps = _differs(after.members[identity].current, before.members[identity].current)
+        if not (steps or is_due or _is_news(answer, report)):
+            until_ms = now_ms + state.policy.lease_ms // HELD_PARTS
+            self._held[identity] = _Held(request, report, until_ms)
+            return True
+        state.group = after
+        self._told_ms[identity] = now_ms
+        if steps:
+            state.members = tuple(
+                as_reported(after, member) if member.identity == identity else member
+                for member in state.members
+            )
+        answer = replace(answer, config_offset=state.config.offset)
+        self._answering[identity] = request, report
+        self.ready.append(ev.AnswerReport(request, answer))
+        return True
+
+    def _drop_answer_before(self, report: Report) -> None:
+        """An answer that has waited for the log is out of date once its member has reported again."""
+        request, answered = self._answering.get(report.identity, (0, report))
+        if answered.sequence < report.sequence:
+            self._replace(request, Rejection.DUPLICATE_SEQUENCE_NUMBER)
+
+    def _drop_answers_to_strangers(self, group: ReconciledGroup) -> None:
+        """An answer that has waited for the log gives nothing to a member that has departed meanwhile."""
+        for request, report in self._answering.values() if self.ready else ():
+            if not _is_member(group, report):
+                self._replace(request, None)
+
+    def _replace(self, request: int, answer: Rejection | None) -> None:
+        replaced = ev.AnswerReport(request, answer)
+        self.ready = [replaced if ready.request == request else ready for ready in self.ready]
+
+    def _note(self, report: Report) -> None:
+        """Take over what the report says about the member itself."""
+        state = self._state
+        said = (report.draining, report.warmth)
+        who = (report.identity, report.incarnation)
+        state.members = tuple(
+            replace(member, draining=report.draining, warmth=report.warmth)
+            if (member.identity, member.incarnation) == who and (member.draining, member.warmth) != said
+            else member
+            for member in state.members
+        )
+
+
+def as_reported(group: ReconciledGroup, member: Member) -> Member:
+    """The member with all that it may run."""
+    known = group.members.get(member.identity)
+    if known is None or known.incarnation != member.incarnation:
+        fence = group.fences.get((member.identity, member.incarnation))
+        known = None if fence is None else fence.member
+    if known is None:
+        return member.having((), frozenset(), member.applied)
+    current = known.current
+    owned = tuple(sorted(current.occupied))
+    return member.having(owned, frozenset(current.pending_revocation), member.applied)
+
+
+def _is_member(group: ReconciledGroup, report: Report) -> bool:
+    member = group.members.get(report.identity)
+    return member is not None and member.incarnation == report.incarnation
+
+
+def _differs(after: CurrentAssignment, before: CurrentAssignment) -> bool:
+    """Whether a step has changed anything: a member that waits for others steps at every report."""
+    return (
+        after is not before and replace(after, previous_member_epoch=before.previous_member_epoch) != before
+    )
+
+
+def _is_news(answer: Answer, report: Report) -> bool:
+    """Whether the answer says something that the member does not do yet, or that it waits for."""
+    if answer.member_epoch != report.member_epoch:
+        return True
+    if report.draining and not report.owned:
+        return True
+    return answer.assigned.keys() != report.owned - report.stopping

@@ -1,0 +1,114 @@
+"""A group that reconciles without rounds, on a real broker: moves, members of both kinds, another leader."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cooperator.leader.service import LeaderService
+from tests.harness.leader_process import desired_of
+from tests.harness.member_group import MemberGroup
+from tests.harness.support import eventually, slow
+
+pytestmark = pytest.mark.real
+
+A = {"connector.class": "noop", "tasks.max": "6", "units": "6"}
+ALL = tuple(f"a-{number}" for number in range(6))
+WORKERS = ("w-0", "w-1")
+POLICY: Mapping[str, Any] = {
+    "scheduled_rebalance_max_delay_ms": 60_000,
+    "lease_ms": 35_000,
+    "join_wait_ms": 90_000,
+    "reconciles": True,
+}
+SOON_S = 1.0
+
+
+def reconciled(group: MemberGroup) -> LeaderService:
+    """Two members whose tasks are reconciled without rounds."""
+    leader = group.leader({"a": A}, WORKERS, session_timeout_ms=6_000, policy=POLICY)
+    eventually(lambda: leader.status().get("leading"), 60, "the leader has made its topics")
+    for worker in WORKERS:
+        group.member(worker)
+    eventually(lambda: set(group.journal.running().values()) == set(WORKERS), 90, "each has tasks")
+    eventually(lambda: is_reconciled(leader) and leader.status()["settled"], 60, "the group has left rounds")
+    return leader
+
+
+def is_reconciled(leader: LeaderService) -> bool:
+    return bool(leader.status().get("protocol") == "reconciled")
+
+
+def want(group: MemberGroup, leader: LeaderService, *names: str) -> float:
+    """Want connector a, and others with one task each; returns the time."""
+    one = {"connector.class": "noop", "tasks.max": "1", "units": "1"}
+    leader.set_desired(desired_of(group._with_journal({"a": A, **dict.fromkeys(names, one)})))
+    return time.monotonic()
+
+
+def runs_after_s(group: MemberGroup, leader: LeaderService, *names: str) -> float:
+    """Want these connectors; returns how long it took until a task of the last one ran."""
+    began = want(group, leader, *names)
+    eventually(lambda: f"{names[-1]}-0" in group.journal.running(), 60)
+    return time.monotonic() - began
+
+
+def test_a_new_connector_runs_at_once_and_without_a_round(group: MemberGroup) -> None:
+    leader = reconciled(group)
+    generation = leader.status()["generation"]
+    assert runs_after_s(group, leader, "b") < SOON_S
+    assert leader.status()["generation"] == generation, "no round was needed"
+
+
+def test_a_member_that_joins_takes_over_tasks_and_others_run_on(group: MemberGroup) -> None:
+    leader = reconciled(group)
+    before = group.journal.running()
+    group.facts(leader, (*WORKERS, "w-2"))
+    group.member("w-2")
+    eventually(lambda: len(group.journal.running_at("w-2")) == 2, 60)
+    eventually(lambda: leader.status()["settled"], 60)
+    after = group.runs(*ALL)
+    assert [task for task in ALL if after[task] != before[task]] == sorted(group.journal.running_at("w-2"))
+    assert is_reconciled(leader)
+
+
+@slow("env -u CI pytest tests/integration/test_reconciled.py")
+def test_members_of_both_kinds_come_and_go_in_every_order(group: MemberGroup) -> None:
+    """In CI, ``tests/leader/test_reconciled.py`` and the simulation have both kinds."""
+    leader = reconciled(group)
+    starts = group.journal.starts()
+    for kinds in (("older", "newer"), ("newer", "older")):
+        joined = [group.member(f"x-{kind}", older=kind == "older") for kind in kinds]
+        group.facts(leader, (*WORKERS, *(member.identity for member in joined)))
+        eventually(lambda: leader.status()["protocol"] == "sessioned", 60, "an older member brings rounds")
+        eventually(lambda: len(leader.status()["members"]) == 4 and leader.status()["settled"], 90)
+        for member in joined:
+            member.terminate()
+            member.wait_ended()
+            group.facts(leader, WORKERS)
+        eventually(lambda: is_reconciled(leader) and leader.status()["settled"], 90, "rounds have ended")
+    assert set(group.runs(*ALL).values()) == set(WORKERS)
+    assert group.journal.starts() >= starts
+
+
+@slow("env -u CI pytest tests/integration/test_reconciled.py")
+def test_the_operator_is_killed_and_a_member_leads_without_rounds(group: MemberGroup) -> None:
+    """In CI, ``tests/simulation/test_reconciled.py`` has such histories."""
+    said: dict[str, Any] = {"session_timeout_ms": 6_000, "policy": POLICY}
+    first = group.leader_process({"a": A}, WORKERS, **said)
+    eventually(lambda: first.status().get("leading"), 60)
+    for worker in WORKERS:
+        group.member(worker)
+    eventually(lambda: first.status().get("protocol") == "reconciled" and first.status()["settled"], 90)
+    before, starts = group.runs(*ALL), group.journal.starts()
+    first.kill()
+    eventually(lambda: any("leading in term" in log_of(group, worker) for worker in WORKERS), 60)
+    back = group.leader_process({"a": A}, WORKERS, **said)
+    eventually(lambda: back.status().get("protocol") == "reconciled" and back.status()["settled"], 90)
+    assert group.runs(*ALL) == before
+    assert group.journal.starts() == starts
+
+
+def log_of(group: MemberGroup, worker: str) -> str:
+    return (group.directory / f"{worker}.log").read_text(errors="replace")
