@@ -155,8 +155,8 @@ class LearnerPlanning:
     def move_at_most(self, problem: PlacementProblem, needed: Mapping[str, Collection[TaskId]]) -> None:
         """Keep no more warm-ups of running tasks than moves are needed for balance: the oldest.
 
-        ``needed``: the tasks that each member would release if every task was counted where it runs. Which of
-        the members above the least load keep one more is a tie: a warm-up that has broken it stays.
+        ``needed``: the tasks that each member would release if every task was counted where it runs. Members
+        above the least load are tied for the right to keep one more: a warm-up that has broken the tie stays.
         """
         total = sum(map(len, needed.values()))
         left = Counter({identity: len(tasks) for identity, tasks in needed.items()})
