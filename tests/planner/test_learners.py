@@ -298,3 +298,26 @@ def test_scaling_up_ends_where_cold_moves_would_end_with_as_few_moves(
         return sorted(sum(not task.is_instance for task in tasks) for tasks in now.values()), moves
 
     assert scaled_up(learns=True) == scaled_up(learns=False)
+
+
+@given(
+    before=st.integers(2, 6),
+    counts=st.dictionaries(st.sampled_from("abcd"), st.integers(1, 6), min_size=1),
+    joined=st.integers(1, 2),
+    max_warmups=st.integers(1, 3),
+)
+def test_a_warm_up_begins_once(before: int, counts: dict[str, int], joined: int, max_warmups: int) -> None:
+    """Lemma 2, also where several members are tied for the move that balance needs."""
+    group = with_state(before, **counts)
+    for name, replicas in group.stateful.items():
+        group.stateful[name] = replace(replicas, max_warmups=max_warmups)
+    for number in range(joined):
+        group.join(f"n{number}", learns=True)
+    everything_stops(group)
+    group.round()
+    begun = group.memory.warmups
+    for _ in range(3):
+        group.advance(SECOND_MS)
+        everything_stops(group)
+        group.round()
+        assert group.memory.warmups == begun
