@@ -88,9 +88,11 @@ def _growth(deaths: Mapping[Size, Sequence[Sequence[float]]]) -> str:
         size: statistics.median(sum(each) for each in found) for size, found in deaths.items() if found
     }
     light = [size for size in medians if size[0] != PROCESSES]
-    if not light or light[0][0] == light[-1][0]:
+    # Only groups with the same heartbeats can be compared.
+    alike = [size for size in light if size[1] == light[-1][1]]
+    if len(alike) < 2:
         return ""
-    few, many = light[0], light[-1]
+    few, many = alike[0], alike[-1]
     more_ms = medians[many] - medians[few]
     return f"From {few[0]} to {many[0]} members the median grows by {more_ms:.0f} ms."
 

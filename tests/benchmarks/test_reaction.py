@@ -59,6 +59,9 @@ def test_the_page_has_the_distribution_of_each_size_and_how_it_grows(tmp_path: P
     assert "From 50 to 200 members the median grows by 300 ms." in text
     assert "A note." in text
     assert (tmp_path / "pictures" / "article-reaction.svg").exists()
+    slower = {**turn(50, 100), "heartbeat_ms": 3_000}
+    page.write({"reaction": {**run, "turns": [slower, turn(200, 400)]}}, tmp_path / "page.md")
+    assert "the median grows" not in (tmp_path / "page.md").read_text(), "other heartbeats"
 
 
 @pytest.mark.real
