@@ -28,6 +28,8 @@ OWN_THREADS = {
     ("runtime/jobs.py", "self._open"),
     ("connectors/polled.py", "self._run"),
     ("runtime/session.py", "self._start"),
+    # The next list of what is to be learned begins those anew that have died.
+    ("runtime/learners.py", "self._live"),
     # Parts of tests: the suite's own process, and logs in memory.
     ("connectors/conformance/process.py", "self._listen"),
     ("logs/memory.py", "self._run"),
