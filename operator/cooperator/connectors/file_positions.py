@@ -107,7 +107,7 @@ def names_in_kafka(
 
     def read(begin: bytes) -> Mapping[bytes, bytes]:
         reader = f"{group_id}-units/{key}"
-        return latest_values(client, reader, partition, lambda key: key.startswith(begin), patience)
+        return latest_values(client, reader, [partition], lambda key: key.startswith(begin), patience)
 
     return FileNames(connector, unit, partition, read, options.max_record)
 

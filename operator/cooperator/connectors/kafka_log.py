@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -134,7 +134,7 @@ class KafkaLogs:
     def marker(self) -> Marker | None:
         partition, group = self._markers, self._transactional_id
         found = latest_values(
-            self._client, group, partition, lambda key: key == self._key, self._patience
+            self._client, group, [partition], lambda key: key == self._key, self._patience
         ).get(self._key)
         return Marker.decode(found) if found else None
 
@@ -172,41 +172,44 @@ def latest_markers(
     """Returns the markers of a connector's units, by unit; none if the topic does not exist."""
     topic, prefix = f"{group_id}-batches", f"{connector}/".encode()
     partitions = patience.until_done(lambda s: partition_counts(client, [topic], s)[topic])
-    found: dict[str, Marker] = {}
-    for number in range(min(partitions, MARKER_PARTITIONS)):
-        partition = TopicPartition(topic, number, OFFSET_BEGINNING)
-        values = latest_values(
-            client, f"{group_id}-units/{connector}", partition, lambda key: key.startswith(prefix), patience
-        )
-        found |= {key[len(prefix) :].decode(): Marker.decode(value) for key, value in values.items()}
-    return found
+    numbers = range(min(partitions, MARKER_PARTITIONS))
+    values = latest_values(
+        client,
+        f"{group_id}-units/{connector}",
+        [TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers],
+        lambda key: key.startswith(prefix),
+        patience,
+    )
+    return {key[len(prefix) :].decode(): Marker.decode(value) for key, value in values.items()}
 
 
 def latest_values(
     client: Mapping[str, Any],
     group: str,
-    partition: TopicPartition,
+    partitions: Sequence[TopicPartition],
     is_wanted: Callable[[bytes], bool],
     patience: "Patience",
 ) -> dict[bytes, bytes]:
-    """Returns the newest committed value of each wanted key of a compacted partition, read to its end.
+    """Returns the newest committed value of each wanted key of a compacted topic's partitions, read to their
+    ends.
 
-    It waits for open transactions below that end. A partition that does not exist is waited for, too.
+    It waits for open transactions below these ends. A partition that does not exist is waited for, too.
     ``group`` names the reader to brokers that check its rights.
     """
     admin = AdminClient(dict(client), logger=log)
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
-    def end_of_partition(timeout_s: float) -> int:
+    def ends_now(timeout_s: float) -> dict[int, int]:
         futures = admin.list_offsets(
-            {partition: latest},
+            dict.fromkeys(partitions, latest),
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=timeout_s,
         )
-        return int(futures[partition].result().offset)
+        return {each.partition: int(future.result().offset) for each, future in futures.items()}
 
-    end = patience.until_done(end_of_partition)
-    if end == 0:
+    ends = patience.until_done(ends_now) if partitions else {}
+    ends = {number: end for number, end in ends.items() if end}
+    if not ends:
         return {}
     consumer = Consumer(
         {
@@ -220,35 +223,37 @@ def latest_values(
         logger=log,
     )
     try:
-        consumer.assign([partition])
-        return _read_to(consumer, partition, end, is_wanted, patience)
+        consumer.assign([each for each in partitions if each.partition in ends])
+        return _read_to(consumer, ends, is_wanted, patience)
     finally:
         consumer.close()
 
 
 def _read_to(
-    consumer: Consumer,
-    partition: TopicPartition,
-    end: int,
-    is_wanted: Callable[[bytes], bool],
-    patience: "Patience",
+    consumer: Consumer, ends: dict[int, int], is_wanted: Callable[[bytes], bool], patience: "Patience"
 ) -> dict[bytes, bytes]:
+    """``ends``: by partition; emptied meanwhile."""
     found: dict[bytes, bytes] = {}
-    while True:
+    while ends:
         for message in patience.until_done(lambda s: consumer.consume(1000, _READ_S)):
-            error = message.error()
+            error, number = message.error(), message.partition()
             if error is None:
                 key, value = message.key() or b"", message.value()
                 if value is not None and is_wanted(key):
                     found[key] = value
                 else:
                     found.pop(key, None)
-            elif error.code() != KafkaError._PARTITION_EOF:
-                log.info("reading %s: %s", partition, error)
-            elif (message.offset() or 0) >= end:
-                return found
+            elif error.code() != KafkaError._PARTITION_EOF or number is None:
+                log.info("reading partition %s of %s: %s", number, message.topic(), error)
+            elif (message.offset() or 0) >= ends.get(number, 0):
+                ends.pop(number, None)
             else:
-                log.info("%s: waiting for the end of another unit's open transaction", partition)
+                log.info(
+                    "partition %d of %s: waiting for the end of another unit's open transaction",
+                    number,
+                    message.topic(),
+                )
+    return found
 
 
 class KafkaLog:
