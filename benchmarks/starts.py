@@ -43,7 +43,7 @@ Found = tuple[list[dict[str, Any]], str]
 """The repetitions, and a table of them in Markdown."""
 
 _LIMIT_S: Final = 300.0
-_LOOK_S: Final = 0.02
+_LOOK_S: Final = 0.01
 
 
 def until(condition: Callable[[], object], what: str) -> float:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pipelines.surroundings import machine
+from benchmarks.starts import until
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.places import Place, place_of
 from cooperator.model import TaskId
@@ -45,18 +46,7 @@ MOST_S: Final = 3.0
 """The limit of a warm pause."""
 FLAT_S: Final = 1.0
 """The limit of the difference between warm pauses of small and large states."""
-_LIMIT_S: Final = 300.0
 _LOOK_S: Final = 0.01
-
-
-def until(condition: Callable[[], object], what: str) -> float:
-    """Waits; returns ``time.monotonic`` of when it was seen."""
-    deadline = time.monotonic() + _LIMIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"not within {_LIMIT_S:g} s: {what}")
-        time.sleep(_LOOK_S)
-    return time.monotonic()
 
 
 # --- a member: a process that does what it reads from its standard input ---
