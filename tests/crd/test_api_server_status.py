@@ -73,7 +73,7 @@ def test_columns_show_the_state_at_a_glance(api: Namespace) -> None:
     assert header == ["NAME", "READY", "MEMBERS", "TASKS", "HELD", "REASON", "AGE"]
     assert lake[:-1] == ["lake", "False", "2/3", "4/8", "4, 38s", "Progressing"]
     header, sources = api.table("cnr")
-    assert header == ["NAME", "READY", "STATE", "TASKS", "HELD", "WORKER", "REASON", "AGE"]
+    assert header == ["NAME", "READY", "STATE", "TASKS", "HELD", "WARMING", "WORKER", "REASON", "AGE"]
     assert sources[:6] == ["sources", "True", "RUNNING", "4/8", "4, 38s", "lake"]
 
 

@@ -10,9 +10,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from cooperator.local.settings import free_port
 from tests.harness.support import freeze
 
 
@@ -113,12 +115,13 @@ class Server:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Ports that nobody listens on just now."""
-    sockets = [socket.create_server((host, 0)) for _ in range(count)]
-    ports = [part.getsockname()[1] for part in sockets]
-    for part in sockets:
-        part.close()
-    return ports
+    """Ports that nobody listens on just now, and that no client is given by the system meanwhile."""
+    found: list[int] = []
+    while len(found) < count:
+        port = free_port()
+        with suppress(OSError), socket.create_server((host, port)):
+            found.append(port)
+    return found if len(set(found)) == count else free_ports(count, host)
 
 
 def _dies_with_us() -> list[str]:

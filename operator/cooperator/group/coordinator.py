@@ -234,7 +234,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             request, node_id=self.coordinator_id, request_timeout_ms=parked_timeout_ms(self._group)
         )
         self._process_join_group_response(response, sent_at)
-        if self._taker is not None and self.group_protocols() == protocols:
+        if self.leading and self.group_protocols() == protocols:
             # A leader plans from now on: the plan includes what it has asked for while the round waited,
             # unless members are to see other metadata of it.
             self._served = self._asked

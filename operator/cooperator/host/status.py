@@ -64,11 +64,12 @@ NO_TASKS: Final[Leader] = {"leading": True, "generation": 0}
 
 def is_known(leader: Leader) -> bool:
     """Whether the projection includes members and tasks. It has none while the leader starts or does not
-    lead, which does not mean zero.
+    lead, which does not mean zero. Before its first round is complete, members may be missing that are on
+    their way.
     """
     if leader.get("reading_statuses"):
         return False
-    return bool(leader.get("leading")) and leader.get("generation", -1) >= 0
+    return bool(leader.get("leading")) and min(leader.get("generation", -1), leader.get("completed", 0)) >= 0
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:

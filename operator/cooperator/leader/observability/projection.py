@@ -47,6 +47,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "leading": state.leading,
         "term": state.memory.term,
         "generation": state.generation,
+        "completed": state.completed,
         "protocol": state.protocol,
         "reconciliation": None if state.group is None else _reconciliation(state.group),
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
