@@ -50,16 +50,22 @@ def has_caught_up(group: StatefulGroup, identity: str, role: str) -> bool:
     )
 
 
+def counting(asked: Asked) -> tuple[str, str]:
+    """The first lines are counted; returns the member that runs the query, and the other one."""
+    asked.group.feed(LINES)
+    owner = asked.group.owner()
+    (other,) = set(WORKERS) - {owner}
+    counts_are(asked, 1)
+    return owner, other
+
+
 @SLOW
 @pytest.mark.real
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("asked", [1], indirect=True)
 def test_a_standby_goes_on_without_a_hold_when_its_member_dies(asked: Asked) -> None:
     group = asked.group
-    group.feed(LINES)
-    owner = group.owner()
-    (other,) = set(WORKERS) - {owner}
-    counts_are(asked, 1)
+    owner, other = counting(asked)
     eventually(lambda: has_caught_up(group, other, "standby"), PATIENCE_S, f"{other} has caught up")
     began = time.monotonic()
     assert group.kill() == owner
@@ -75,10 +81,7 @@ def test_a_standby_goes_on_without_a_hold_when_its_member_dies(asked: Asked) -> 
 @pytest.mark.parametrize("asked", [0], indirect=True)
 def test_a_departing_member_runs_its_query_until_another_one_has_its_state(asked: Asked) -> None:
     group = asked.group
-    group.feed(LINES)
-    owner = group.owner()
-    (other,) = set(WORKERS) - {owner}
-    counts_are(asked, 1)
+    owner, other = counting(asked)
     assert not learners(group)
     group.group.facts(group.leader, WORKERS, leaving=frozenset({owner}))
     seen: list[bool] = []

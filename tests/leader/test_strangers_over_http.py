@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cooperator.leader.endpoint import MAX_BODY_BYTES, Endpoint
+from cooperator.leader.endpoint import MAX_BODY_BYTES, POSTS_TO_LEADERS, Endpoint
 from cooperator.leader.routes import LeaderRoutes
 from cooperator.leader.stock_routes import StockRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
@@ -169,3 +169,8 @@ def test_strangers_do_not_fill_the_leaders_memory(leader: Leader) -> None:
     assert leader.routes._asked == {}
     assert kept < 400_000, "nothing of theirs is kept"
     assert peak - before < 8_000_000, "one body at a time"
+
+
+def test_a_member_that_leads_is_asked_by_the_same_routes_as_the_operator(leader: Leader) -> None:
+    """Members pass these on to their lead (``agent.pages``)."""
+    assert {route for route in leader.routes.all() if route.startswith("POST ")} == set(POSTS_TO_LEADERS)

@@ -29,6 +29,7 @@ _SHOWN = 300
 
 class LeaderCalls:
     """Every call returns at once; the outcome arrives as an event. Calls are not retried here.
+
     ``leader_ca``: PEM file by which leaders that serve https are verified.
     """
 

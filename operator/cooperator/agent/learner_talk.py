@@ -37,6 +37,8 @@ class LearnerTalk:
     """One member's side of ``POST /learners``. Times are milliseconds of any one clock."""
 
     def __init__(self) -> None:
+        self.is_asked = False
+        """Whether a connector asks for learners, by the last ``question``."""
         self._told: tuple[ToLearn, ...] = ()
         self._due_ms = 0
         self._asked_in: tuple[str, Epoch | None] = ("", None)
@@ -46,7 +48,8 @@ class LearnerTalk:
         self, standing: LearnerStanding, learned: Mapping[TaskId, LearnerProgress], now_ms: int
     ) -> LearnerReport | None:
         """The report that is due now; answer it with ``answered`` or ``failed``. None: none is due."""
-        if not asks_for_learners(standing.config):
+        self.is_asked = asks_for_learners(standing.config)
+        if not self.is_asked:
             self._told = ()
             return None
         if not (standing.member_id and standing.leader_url):

@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Final
 
 from cooperator.agent.calls import LeaderCalls
-from cooperator.agent.learner_talk import LearnerStanding, LearnerTalk, asks_for_learners
+from cooperator.agent.learner_talk import LearnerStanding, LearnerTalk
 from cooperator.model import LearnerProgress, TaskId
 from cooperator.runtime import Runtime
 from cooperator.supervision import supervised
@@ -59,7 +59,7 @@ class LearnerThread:
                 # Learning only saves time: its failure must not end the member.
                 log.exception("could not learn what the leader names")
             # Without such a connector only a change of the connectors can matter.
-            asks = bool(self._wanted) or asks_for_learners(self._standing().config)
+            asks = bool(self._wanted) or self._talk.is_asked
             self._woken.wait(LOOK_S if asks else None)
             self._woken.clear()
 

@@ -11,10 +11,8 @@ from cooperator.agent.metrics import MemberMetrics
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.synchronized import SynchronizedSupervisor
-from cooperator.leader.endpoint import Handler, error_answer, json_answer
+from cooperator.leader.endpoint import POSTS_TO_LEADERS, Handler, error_answer, json_answer
 from cooperator.model import INSTANCE, TaskId
-
-_LEADERS = ("POST /connectors/{name}/tasks", "POST /lease", "POST /report")
 
 
 class Pages:
@@ -44,7 +42,7 @@ class Pages:
             "POST /state": self._offsets.state,
             "GET /offsets/nonce": self._offsets.nonce,
             "GET /tasks/{connector}/{task}/story": self._story,
-            **{route: self._leaders(route) for route in _LEADERS},
+            **{route: self._leaders(route) for route in POSTS_TO_LEADERS},
         }
 
     async def _root(self, request: web.Request) -> web.StreamResponse:

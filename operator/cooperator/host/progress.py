@@ -114,6 +114,18 @@ def learning(task: Mapping[str, Any], now_ms: int) -> str:
     return "; ".join(said)
 
 
+def warming_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
+    """The first of a connector's tasks that moves warm, with ``learning``, and how many others there are."""
+    warming = []
+    for task in tasks:
+        learners = [each for each in task.get("learners", ()) if each["role"] == "warmup"]
+        if learners:
+            said = learning({"learners": learners}, now_ms)
+            warming.append(f"{task['name']} {said.removeprefix('warming ')}")
+    more = f", {len(warming) - 1} more" if len(warming) > 1 else ""
+    return f"{warming[0]}{more}" if warming else ""
+
+
 def total(values: Iterable[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None

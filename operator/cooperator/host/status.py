@@ -32,7 +32,7 @@ from cooperator.crd.status import (
 )
 from cooperator.host.delivery import NOTHING_LOCAL, PodLocal, exactly_once
 from cooperator.host.phases import MESSAGES, MemberIncarnation, phase_of
-from cooperator.host.progress import learning, reported, total
+from cooperator.host.progress import learning, reported, total, warming_summary
 from cooperator.host.sink_consumers import consumer_misconfigured
 from cooperator.pool import Report
 
@@ -206,7 +206,7 @@ def connector_status(
         selector=connector_selector(connector),
         task_summary=_task_summary(counts),
         held_summary=_held_summary(own_tasks, now_ms),
-        warming_summary=_warming_summary(own_tasks, now_ms),
+        warming_summary=warming_summary(own_tasks, now_ms),
         tasks=counts,
         lag=total(report.lag for report in of_tasks),
         rows_per_second=total(report.rows_per_second for report in of_tasks),
@@ -316,17 +316,6 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
 
 def _held_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
     return held_summary((task["held_until_ms"] for task in tasks if "held_for" in task), now_ms)
-
-
-def _warming_summary(tasks: Iterable[Mapping[str, Any]], now_ms: int) -> str:
-    warming = []
-    for task in tasks:
-        learners = [each for each in task.get("learners", ()) if each["role"] == "warmup"]
-        if learners:
-            said = learning({"learners": learners}, now_ms)
-            warming.append(f"{task['name']} {said.removeprefix('warming ')}")
-    more = f", {len(warming) - 1} more" if len(warming) > 1 else ""
-    return f"{warming[0]}{more}" if warming else ""
 
 
 def _counts(tasks: Iterable[Mapping[str, Any]]) -> TaskCounts:

@@ -97,9 +97,7 @@ def projected(members: Iterable[Member], plan: Plan, epoch: Epoch) -> Iterator[M
 
 def nothing(event: ev.RoundReady, url: str, agent: AgentAssignment) -> ev.Answer:
     """Assign and revoke nothing, and name the epoch and where the leader serves."""
-    data = encode_assignment(_empty(event, url, 0, agent), Protocol(event.protocol))
-    everyone = [*event.idle_ids, *(member.member_id for member in event.members)]
-    return ev.Answer(event.generation, dict.fromkeys(everyone, data))
+    return _to_all(event, _empty(event, url, 0, agent))
 
 
 def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
@@ -114,9 +112,7 @@ def mismatch(event: ev.RoundReady, url: str) -> ev.Answer:
         delay_ms=0,
         agent=None,
     )
-    data = encode_assignment(refused, Protocol(event.protocol))
-    everyone = [*event.idle_ids, *(member.member_id for member in event.members)]
-    return ev.Answer(event.generation, dict.fromkeys(everyone, data))
+    return _to_all(event, refused)
 
 
 def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
@@ -126,16 +122,24 @@ def unchanged(event: ev.RoundReady, url: str) -> ev.Answer:
         # It has no word for "as before": no tasks would mean that they end.
         return mismatch(event, url)
     same = ExtendedAssignment(NO_ERROR, event.leader_id, url, event.highest_offset, (), (), 0, None)
-    everyone = [*event.idle_ids, *(member.member_id for member in event.members)]
     return ev.Answer(
         event.generation,
         {
             member_id: encode_assignment(
                 same._replace(config_offset=event.offsets.get(member_id, event.highest_offset)), protocol
             )
-            for member_id in everyone
+            for member_id in _everyone(event)
         },
     )
+
+
+def _to_all(event: ev.RoundReady, assignment: ExtendedAssignment) -> ev.Answer:
+    data = encode_assignment(assignment, Protocol(event.protocol))
+    return ev.Answer(event.generation, dict.fromkeys(_everyone(event), data))
+
+
+def _everyone(event: ev.RoundReady) -> list[str]:
+    return [*event.idle_ids, *(member.member_id for member in event.members)]
 
 
 def refusal(fitted: Fitted, record: GroupRecord, limit_bytes: int) -> str:

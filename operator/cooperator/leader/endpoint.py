@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
 """Maximum size of a request body, in bytes. Longer bodies are refused (413) without being read completely."""
+POSTS_TO_LEADERS = ("POST /connectors/{name}/tasks", "POST /lease", "POST /learners", "POST /report")
+"""The routes by which members ask whoever leads, the operator or one of them."""
 _BODY_BYTES = {
     "POST /connectors/{name}/tasks": 32 * MAX_BODY_BYTES,
     "PUT /connectors/{name}/fence": 4_096,

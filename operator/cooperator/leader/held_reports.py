@@ -48,7 +48,7 @@ class HeldReports:
         """The last request of each member that was answered, with its report."""
         self.ready: list[ev.AnswerReport] = []
 
-    def clear(self) -> list[ev.Instruction]:
+    def clear(self) -> list[ev.AnswerReport]:
         """Forget everything; returns the replies to the reports that wait."""
         requests = [held.request for held in self._held.values()]
         requests += [ready.request for ready in self.ready]
@@ -58,10 +58,7 @@ class HeldReports:
 
     def dismiss(self) -> None:
         """The group is in rounds again: no report is answered, nor one whose answer waits for the log."""
-        requests = [held.request for held in self._held.values()]
-        requests += [ready.request for ready in self.ready]
-        self.ready = [ev.AnswerReport(request, None) for request in requests]
-        self._held, self._heard_ms, self._told_ms, self._answering = {}, {}, {}, {}
+        self.ready = self.clear()
 
     def release(self) -> list[ev.Instruction]:
         """The answers that are ready."""

@@ -92,7 +92,7 @@ class Reconciled:
         self._basis, self._here = (), set()
         self._saved_memory = self._sent_memory = None
         self._state.unreached = ""
-        return self._reports.clear()
+        return [*self._reports.clear()]
 
     # --- the log ------------------------------------------------------------------------------------
 

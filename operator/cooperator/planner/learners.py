@@ -74,14 +74,13 @@ def promoted(view: View, roster: Roster, tasks: Collection[TaskId]) -> dict[Task
 class Moves:
     """The part of a target that is safe now.
 
-    ``target``, ``claims``: without what has to wait. ``going``: per task that is to move, where it goes;
-    ``waiting``: those of them that run on until a warm-up is over. ``departing``: as in ``Memory``.
+    ``target``, ``claims``: without what has to wait. ``going``: per task that is to move, where it goes.
+    ``departing``: as in ``Memory``.
     """
 
     target: Target
     claims: Claims
     going: Mapping[TaskId, str] = field(default_factory=dict)
-    waiting: frozenset[TaskId] = frozenset()
     departing: Mapping[str, int] = field(default_factory=dict)
     timers_ms: tuple[int, ...] = ()
 
@@ -203,7 +202,6 @@ class LearnerPlanning:
             for identity, tasks in found.released.items()
         }
         going: dict[TaskId, str] = {}
-        waiting: set[TaskId] = set()
         for task, at in self._runs.items():
             to = self._target(task, found, freed) or at
             if to == at:
@@ -212,9 +210,7 @@ class LearnerPlanning:
             if balance and self.may_move(task, to):
                 released.setdefault(at, []).append(task)
                 placed[task] = to
-            else:
-                waiting.add(task)
-        claims, departing, timers_ms = self._departures(found, freed, going, waiting)
+        claims, departing, timers_ms = self._departures(found, freed, going)
         # A free task starts anywhere; one that is owed goes elsewhere only if it has its state there.
         for task, to in found.placed.items():
             if task in placed or task in going or task in freed or task in self._known:
@@ -223,7 +219,7 @@ class LearnerPlanning:
                 placed[task] = to
         released = {identity: sorted(tasks) for identity, tasks in released.items() if tasks}
         target = replace(found, released=released, placed=placed)
-        return Moves(target, claims, going, frozenset(waiting), departing, timers_ms)
+        return Moves(target, claims, going, departing, timers_ms)
 
     def _target(self, task: TaskId, found: Target, freed: Collection[TaskId]) -> str | None:
         known = self._known.get(task)
@@ -236,7 +232,7 @@ class LearnerPlanning:
         return is_owed and replicas_of(self._view, task) is not None
 
     def _departures(
-        self, found: Target, freed: Collection[TaskId], going: dict[TaskId, str], waiting: set[TaskId]
+        self, found: Target, freed: Collection[TaskId], going: dict[TaskId, str]
     ) -> tuple[Claims, Mapping[str, int], tuple[int, ...]]:
         """Let departing members keep tasks that would start cold elsewhere, until their deadline."""
         claims, now_ms = self._claims, self._view.now_ms
@@ -260,7 +256,6 @@ class LearnerPlanning:
                 if now_ms < until_ms and not self.may_move(task, to):
                     keeps.add(task)
             if keeps:
-                waiting |= keeps
                 kept_on |= keeps
                 timers_ms.append(until_ms)
                 let_go[member.member_id] = {task: why for task, why in gone.items() if task not in keeps}
