@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from cooperator.host.kept import kept_of_connector, kept_of_worker
+from cooperator.host.status import is_known
 
 BEFORE: dict[str, Any] = {
     "memberSummary": "3/3",
@@ -55,3 +58,20 @@ def test_the_progress_of_learners_is_not_kept() -> None:
     made = kept_of_connector({"state": "Unknown"}, {**known, "warmingSummary": "a-0 on lake-4"})
     assert made["taskStatuses"] == [{"id": 0, "lag": 3, "learning": ""}]
     assert "warmingSummary" not in made
+
+
+@pytest.mark.parametrize(
+    ("leader", "known"),
+    [
+        ({"leading": False, "generation": 4, "completed": 4}, False),
+        ({"leading": True, "generation": -1, "completed": -1}, False),
+        ({"leading": True, "generation": 5, "completed": -1}, False),
+        ({"leading": True, "generation": 6, "completed": 6, "reading_statuses": True}, False),
+        ({"leading": True, "generation": 7, "completed": 6}, True),
+    ],
+)
+def test_a_new_leader_s_figures_are_known_once_a_round_is_complete(
+    leader: dict[str, Any], known: bool
+) -> None:
+    """Its first rounds may be without members that are on their way."""
+    assert is_known(leader) is known

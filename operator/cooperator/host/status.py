@@ -69,7 +69,7 @@ def is_known(leader: Leader) -> bool:
     """
     if leader.get("reading_statuses"):
         return False
-    return bool(leader.get("leading")) and min(leader.get("generation", -1), leader.get("completed", 0)) >= 0
+    return bool(leader.get("leading")) and leader.get("completed", leader.get("generation", -1)) >= 0
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
