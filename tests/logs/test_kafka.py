@@ -231,10 +231,11 @@ def test_statuses_that_cannot_be_written_are_reported(config: LogsConfig, admin:
 
 
 TERMINAL = """
-import logging, sys
+import faulthandler, logging, sys
 from cooperator.logs import LogsConfig, LogUnavailable, open_logs
 from cooperator.model import Memory
 
+faulthandler.dump_traceback_later(120, exit=True)
 logging.basicConfig(level=logging.WARNING)
 logs = open_logs(LogsConfig(*sys.argv[1:], write_timeout_ms=8_000))
 logs.config.read_to_end(60_000)
@@ -243,6 +244,7 @@ print("open", flush=True)
 sys.stdin.readline()
 try:
     logs.leader.read_to_end(1_500)
+    print("still there", flush=True)
 except LogUnavailable:
     print("away", flush=True)
 sys.stdin.readline()

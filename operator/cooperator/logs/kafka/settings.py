@@ -148,13 +148,22 @@ class _LibraryLog:
         logger.log(logging.DEBUG if passing else logging.WARNING, message, *args)
 
 
-def result_of(answer: "Future[T]") -> T:
+_ANSWERED_S: Final = 90.0
+"""Longer than the time-out of every request, after which the library answers by itself."""
+
+
+def result_of(answer: "Future[T]", within_s: float = _ANSWERED_S) -> T:
     """Wait for a client's answer and return it. Raises its failure as a new exception.
 
     Raising the exception that the answer keeps would hold the callers' frames, and with them the client,
-    until cycles are collected.
+    until cycles are collected. A client that does not even say that its request has timed out counts as one
+    that has said so: nobody waits for ever.
     """
-    failure = answer.exception()
+    try:
+        failure = answer.exception(within_s)
+    except TimeoutError:
+        missing = f"the Kafka client gave no answer within {within_s:g} s"
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, missing)) from None
     if failure is not None:
         raise type(failure)(*failure.args)
     return answer.result()

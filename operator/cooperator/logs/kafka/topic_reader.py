@@ -16,6 +16,8 @@ from cooperator.logs.outages import Outages
 from cooperator.logs.transport import Follower
 
 _AGAIN_S: Final = 0.1
+_ANSWER_S: Final = 5.0
+"""How much longer than its time-out a request is waited for."""
 
 
 class KafkaTopicReader:
@@ -63,7 +65,10 @@ class KafkaTopicReader:
                     IsolationLevel.READ_UNCOMMITTED,
                     remaining_s(deadline),
                 )
-                return {partition: result_of(answer).offset for (_, partition), answer in answers.items()}
+                return {
+                    partition: result_of(answer, remaining_s(deadline) + _ANSWER_S).offset
+                    for (_, partition), answer in answers.items()
+                }
             except KafkaException as error:
                 # A broker that has just started, or lost the topic's leadership, refuses at first.
                 self._shared.renew_admin(admin)
