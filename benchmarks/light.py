@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = (Protocol.SESSIONED, Protocol.COMPATIBLE)
 _POST_AGAIN_S: Final = 1.0
+_READ_AGAIN_S: Final = 0.02
 _LOOK_S: Final = 0.2
 _NODE_S: Final = 3.0
 """A node that is not heard of for a while counts as lost."""
@@ -147,9 +148,12 @@ class LightMember:
         while TaskId(connector, INSTANCE) in self.owned:
             config = self._logs.config.snapshot()
             found = config.connectors.get(connector)
-            if found is not None and config.session_key is not None:
-                count = int(found.config.get("tasks.max", "1"))
-                body = json.dumps([{"number": str(number)} for number in range(count)]).encode()
+            if found is None:
+                # The record of the connector is on its way here.
+                time.sleep(_READ_AGAIN_S)
+                continue
+            if config.session_key is not None:
+                body = json.dumps(self.task_configs(found.config)).encode()
                 headers = {"Content-Type": "application/json", **sign(config.session_key, body)}
                 url = f"{leader_url.rstrip('/')}/connectors/{connector}/tasks"
                 try:
@@ -160,6 +164,10 @@ class LightMember:
                 except OSError:
                     pass
             time.sleep(_POST_AGAIN_S)
+
+    def task_configs(self, config: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
+        """The configurations of the tasks of a connector."""
+        return [{"number": str(number)} for number in range(int(config.get("tasks.max", "1")))]
 
     # --- reports between rounds ---
 

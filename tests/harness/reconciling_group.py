@@ -32,11 +32,16 @@ class Reporter:
 
 
 class ReconcilingGroup(FakeGroup):
-    """``older``: identities of members of an earlier release. Reports are sent by ``report``."""
+    """``older``: identities of members of an earlier release. Reports are sent by ``report``. The members
+    ``frozen`` read answers, and report, when they go on.
+    """
 
     def __init__(self, policy: Policy | None = None, **settings: Any) -> None:
         self.log: dict[Any, Any] = {}
         self.older: set[str] = set()
+        self.frozen: set[str] = set()
+        self.unread: dict[str, tuple[int, Answer | Rejection | None]] = {}
+        """The last answer to each frozen member."""
         self.reporters: dict[str, Reporter] = {}
         self.report_answers: dict[int, Answer | Rejection | None] = {}
         self.writes: list[Records] = []
@@ -94,6 +99,15 @@ class ReconcilingGroup(FakeGroup):
         )
         self._do(ev.ReportsReceived(((self.reports, reporter.report),)))
 
+    def freeze(self, identity: str) -> None:
+        self.frozen.add(identity)
+
+    def thaw(self, identity: str) -> None:
+        self.frozen.remove(identity)
+        if identity in self.unread:
+            request, answer = self.unread.pop(identity)
+            self._hear(self.of(identity), request, answer)
+
     def is_held(self, identity: str) -> bool:
         """Whether the leader holds the last report of a member."""
         return self.reporters[self.of(identity).member_id].request not in self.report_answers
@@ -138,12 +152,25 @@ class ReconcilingGroup(FakeGroup):
         assert request not in self.report_answers, "a report has one answer"
         self.report_answers[request] = answer
         for member in [*self.members.values()]:
-            reporter = self.reporters.get(member.member_id)
-            if reporter is not None and reporter.request == request and answer is not None:
-                self._apply(member, reporter, answer)
-                # A draining member that has nothing leaves.
-                if isinstance(answer, Answer) and not (member.draining and not reporter.report.owned):
-                    self.report(member)
+            if member.identity in self.frozen and self._asked(member, request):
+                self.unread[member.identity] = request, answer
+            else:
+                self._hear(member, request, answer)
+
+    def _asked(self, member: FakeMember, request: int) -> bool:
+        reporter = self.reporters.get(member.member_id)
+        return reporter is not None and reporter.request == request
+
+    def _hear(self, member: FakeMember, request: int, answer: Answer | Rejection | None) -> None:
+        if answer is None or not self._asked(member, request):
+            return
+        reporter = self.reporters[member.member_id]
+        self._apply(member, reporter, answer)
+        # A draining member that has nothing leaves.
+        is_over = member.draining and not reporter.report.owned
+        is_asked = answer is Rejection.STALE_REPORT
+        if (isinstance(answer, Answer) and not is_over) or is_asked:
+            self.report(member)
 
     def _apply(self, member: FakeMember, reporter: Reporter, answer: Answer | Rejection) -> None:
         reporter.side, may_run = apply_answer(

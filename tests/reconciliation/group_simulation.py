@@ -3,13 +3,14 @@
 The broker keeps members by their heartbeats, and tells each one the leader's term in a round, as Kafka's
 group protocol does. Reports and answers travel on their own, are lost, late, repeated and overtake each
 other. Members freeze, lose their network, die with and without proof, and come back. A new leader continues
-from the log, while its predecessor still answers. A member keeps to its lease, and its watchdog kills it soon
-after the lease has ended, even if it is frozen.
+from the log, while its predecessor still answers. A leader may hold a report before it considers it, and
+gives new tasks to others that a member does not take up in time. A member keeps to its lease, and its
+watchdog kills it soon after the lease has ended, even if it is frozen.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -28,11 +29,14 @@ from cooperator.reconciliation import (
     fold,
     handle_report,
     join,
+    late,
     next_report,
     overdue,
     retarget,
     told_term,
     waiting,
+    waits,
+    withdrawn,
 )
 from cooperator.reconciliation.reporting import NO_TERM, ReportingMember
 
@@ -86,11 +90,13 @@ class Leader:
 
 @dataclass
 class Faults:
-    """Shares of messages (0 to 1), and the longest delay."""
+    """Shares of messages (0 to 1), and the longest delay. ``held``: the share of reports that are held."""
 
     lost: float = 0.0
     repeated: float = 0.0
     longest_delay_ms: int = 20
+    held: float = 0.0
+    longest_hold_ms: int = 5_000
 
 
 class GroupSimulation:
@@ -109,6 +115,9 @@ class GroupSimulation:
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self.applies_any_answer = False
+        self.takes_late_members_for_dead = False
+        self._waits_ms: Mapping[str, int] = {}
+        self._late_at_ms: int | None = None
         self._changed = False
         self.lead()
         self._after(TICK_MS, self._leader_tick)
@@ -250,7 +259,7 @@ class GroupSimulation:
         if may_run is not None:
             self._changed = True
             self._run_only(process, may_run, at_once=isinstance(answer, Rejection))
-        if process.reports_again:
+        if process.reports_again or answer is Rejection.STALE_REPORT:
             self.report(process)
 
     def _run_only(self, process: Process, tasks: frozenset[TaskId], at_once: bool) -> None:
@@ -322,8 +331,15 @@ class GroupSimulation:
         self._write(self.leader, end(self.leader.group, process.identity, process.incarnation))
 
     def _leader_hears(self, report: Report, process: Process) -> None:
+        if self.faults.held and self.random.random() < self.faults.held:
+            hold_ms = self.random.randint(1, self.faults.longest_hold_ms)
+            self._after(hold_ms, lambda: self._leader_considers(report, process, is_held=True))
+        else:
+            self._leader_considers(report, process, is_held=False)
+
+    def _leader_considers(self, report: Report, process: Process, is_held: bool) -> None:
         leader = self.leaders.get(report.term, self.leader)
-        group, answer = handle_report(leader.group, report, self.now_ms, REVOCATION_TIMEOUT_MS)
+        group, answer = handle_report(leader.group, report, self.now_ms, REVOCATION_TIMEOUT_MS, is_held)
         if leader.deposed and changes(leader.group, group):
             # The log refuses its transaction.
             del self.leaders[leader.term]
@@ -331,6 +347,31 @@ class GroupSimulation:
         self.counts[answer if isinstance(answer, Rejection) else answer.state] += 1
         self._send(lambda: self._member_hears(process, answer, report.sequence))
         self._write(leader, group)
+
+    def _look_for_late_members(self) -> None:
+        """Wake when the first member is late with its new tasks."""
+        self._waits_ms = waits(self._waits_ms, self.leader.group, self.now_ms)
+        at_ms = min(self._waits_ms.values(), default=None)
+        if at_ms is not None and at_ms != self._late_at_ms:
+            self._late_at_ms = at_ms
+            self._after(max(1, at_ms - self.now_ms), self.give_to_others)
+
+    def give_to_others(self) -> None:
+        """Give the tasks that late members have not taken up to random other ones."""
+        found = late(self._waits_ms, self.now_ms)
+        if self.takes_late_members_for_dead:
+            for identity in found & self.leader.group.members.keys():
+                incarnation = self.leader.group.members[identity].incarnation
+                self._write(self.leader, end(self.leader.group, identity, incarnation))
+        taken = withdrawn(self.leader.group, found)
+        others = sorted(self.leader.group.members.keys() - found)
+        if taken:
+            self.counts["withdrawn"] += 1
+            gone = frozenset[TaskId]().union(*taken.values())
+            layout = {i: set(t.tasks - gone) for i, t in self.leader.group.targets.items()}
+            for task in sorted(gone):
+                layout.setdefault(self.random.choice(others), set()).add(task)
+            self.set_layout(layout)
 
     def _wake_waiting(self) -> None:
         """Answer the requests that are held open, so that these members report again."""
@@ -346,6 +387,8 @@ class GroupSimulation:
         if records and not leader.deposed:
             self._log(records)
             self._wake_waiting()
+        if not leader.deposed:
+            self._look_for_late_members()
 
     def _log(self, records: Records) -> None:
         if records:

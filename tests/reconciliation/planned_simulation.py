@@ -1,9 +1,13 @@
 """``GroupSimulation`` with targets by Cooperator's planner instead of random ones."""
 
-from cooperator.model import Member, Memory, Policy
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cooperator.leader.absences import not_given
+from cooperator.model import Member, Memory, Policy, TaskId, Warmth
 from cooperator.planner import Facts, View, Workspace, default, step
 from cooperator.planner.layout import layout_of
-from cooperator.reconciliation import ReconciledGroup, retarget
+from cooperator.reconciliation import ReconciledGroup, Report, late, retarget, withdrawn
 from tests.reconciliation.group_simulation import FENCE_MS, LEASE_MS, GroupSimulation, Process
 
 AWAITED_MS = 5_000
@@ -12,12 +16,18 @@ POLICY = Policy(
 )
 
 
-def members_of(group: ReconciledGroup) -> tuple[Member, ...]:
-    """Members as the planner sees them: each one has its target already, as for Kafka's assignors."""
-    return tuple(
-        Member(identity, identity, member.incarnation, tuple(sorted(group.target_of(identity).tasks)))
-        for identity, member in sorted(group.members.items())
-    )
+def members_of(
+    group: ReconciledGroup, late_ones: frozenset[str], taken: Mapping[str, frozenset[TaskId]]
+) -> tuple[Member, ...]:
+    """Members as the planner sees them: each one has its target already, as for Kafka's assignors, without
+    the new tasks that it has not taken up in time.
+    """
+    found = []
+    for identity, member in sorted(group.members.items()):
+        tasks = sorted(group.target_of(identity).tasks - taken.get(identity, frozenset()))
+        seen = Member(identity, identity, member.incarnation, tuple(tasks))
+        found.append(replace(seen, warmth=Warmth.STALLED) if identity in late_ones else seen)
+    return tuple(found)
 
 
 class PlannedSimulation(GroupSimulation):
@@ -29,6 +39,7 @@ class PlannedSimulation(GroupSimulation):
         self.ended: set[tuple[str, str]] = set()
         self.awaited: dict[str, int] = {}
         self.workspace = Workspace()
+        self.late: frozenset[str] = frozenset()
         super().__init__(seed, tasks=0)
 
     def replan(self) -> None:
@@ -38,10 +49,12 @@ class PlannedSimulation(GroupSimulation):
             for identity, until_ms in self.awaited.items()
             if identity not in group.members and until_ms > self.now_ms
         }
+        taken = withdrawn(group, self.late)
+        self.memory = not_given(self.memory, taken)
         view = View(
             now_ms=self.now_ms,
             generation=self.memory.generation + 1,
-            members=members_of(group),
+            members=members_of(group, self.late, taken),
             tasks=self.counts_of,
             policy=POLICY,
             facts=Facts(ended=frozenset(self.ended)),
@@ -57,6 +70,17 @@ class PlannedSimulation(GroupSimulation):
         super().lead()
         self.awaited = dict.fromkeys(evicted, self.now_ms + AWAITED_MS)
         self.replan()
+
+    def give_to_others(self) -> None:
+        """The planner does, and gives late members new tasks only if there are no others."""
+        found = late(self._waits_ms, self.now_ms)
+        if not found <= self.late:
+            self.late |= found
+            self.replan()
+
+    def _leader_considers(self, report: Report, process: Process, is_held: bool) -> None:
+        super()._leader_considers(report, process, is_held)
+        self.late -= {process.identity}
 
     def _regroup(self) -> None:
         before = self.leader.group

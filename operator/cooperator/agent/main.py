@@ -185,9 +185,13 @@ class Agent:
         return self._end(self._code)
 
     def _is_reconciliation_asked(self) -> bool:
-        """Whether the group's policy asks for reconciliation without rounds. Any thread."""
+        """Whether the group's policy asks for reconciliation without rounds, or is not known yet. Any thread.
+
+        A group would return to rounds for a member that joins before it has read the leader log; an offer too
+        many is not taken, since its leader knows the policy.
+        """
         policy = self._logs.leader.policy()
-        return policy is not None and policy.reconciles
+        return policy is None or policy.reconciles
 
     def _config_event(self, supervisor: SynchronizedSupervisor) -> ev.Event:
         if self._learners is not None:

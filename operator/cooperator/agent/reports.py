@@ -14,6 +14,7 @@ from cooperator.agent.state import Settings, State, Task
 from cooperator.model import Epoch, TaskId
 from cooperator.reconciliation import (
     Answer,
+    Rejection,
     ReportingMember,
     apply_answer,
     next_report,
@@ -59,7 +60,8 @@ def answered(state: State, settings: Settings, event: ReportAnswered) -> list[st
         member, event.answer, event.sequence, state.now_ms, state.lease_ms
     )
     if not isinstance(event.answer, Answer):
-        state.report_ms = state.now_ms + settings.report_retry_ms
+        is_asked = event.answer is Rejection.STALE_REPORT
+        state.report_ms = state.now_ms + (0 if is_asked else settings.report_retry_ms)
         if may_run is not None:
             _run(state, may_run, Epoch(member.term, 0), -1)
         return [f"report {event.sequence} is rejected: {event.answer.value}"]

@@ -5,14 +5,22 @@ that the memory calls missing may have been a member since: its lease must not b
 """
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
-from cooperator.model import Hold, HoldReason, Member, Memory, Policy, Unstopped
+from cooperator.model import Hold, HoldReason, Member, Memory, Policy, TaskId, Unstopped
 
 NEVER_MS = 2**62
 UNKNOWN = "(unknown)"
 """Stands for unseen incarnations of agents to which another leader may have assigned tasks."""
+
+
+def not_given(memory: Memory, tasks: Mapping[str, frozenset[TaskId]]) -> Memory:
+    """The memory without ``tasks``, by identity: those of targets that nobody was given. No identity is owed
+    them, and they are not held for one.
+    """
+    given = {i: memory.given[i] - gone for i, gone in tasks.items() if gone and i in memory.given}
+    return replace(memory, given={**memory.given, **given}) if given else memory
 
 
 def for_round(memory: Memory, generation: int) -> Memory:

@@ -1,29 +1,36 @@
 """The reports of a reconciled group's members: each is answered when there is news for its member. Pure.
 
-A report that is held counts as not considered, so it may be considered later, as if it had just arrived: its
-member has been given nothing since.
+A report that is held counts as not considered, so it may be considered later: its member has been given
+nothing since. New tasks are not given in answer to it, since the member may be frozen by now. The member is
+asked for another report first, and what it does not take up in time may go to others (``patience``).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cooperator.leader import events as ev
 from cooperator.leader.state import LeaderSettings, LeaderState
-from cooperator.model import Member
+from cooperator.model import Member, TaskId
 from cooperator.reconciliation import (
     Answer,
     CurrentAssignment,
+    MemberState,
     ReconciledGroup,
     Rejection,
     Report,
     end,
     handle_report,
+    late,
     waiting,
+    waits,
+    withdrawn,
 )
+from cooperator.reconciliation.patience import PATIENCE_MS
 
 HELD_PARTS = 3
 """A report without news is answered after this part of the lease."""
 QUIET_MS = 1_500
-"""A member that has reported nothing for so long after an answer may be frozen."""
+"""A member that has reported nothing for so long after an answer or a round may be frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,9 @@ class _Held:
 
 
 class HeldReports:
-    """Takes reports while ``state`` has a group. ``ready``: answers that wait for the group to be durable."""
+    """Takes reports while ``state`` has a group. ``ready``: answers that wait for the group to be durable.
+    ``asking``: those that give nothing and wait for nothing.
+    """
 
     def __init__(self, settings: LeaderSettings, state: LeaderState) -> None:
         self._settings = settings
@@ -47,13 +56,18 @@ class HeldReports:
         self._answering: dict[str, tuple[int, Report]] = {}
         """The last request of each member that was answered, with its report."""
         self.ready: list[ev.AnswerReport] = []
+        self.asking: list[ev.AnswerReport] = []
+        self._waits_ms: Mapping[str, int] = {}
+        """Until when new tasks wait for each member."""
+        self._late: frozenset[str] = frozenset()
+        """The members that have not taken them up in time, until they report again and release nothing."""
 
     def clear(self) -> list[ev.AnswerReport]:
         """Forget everything; returns the replies to the reports that wait."""
         requests = [held.request for held in self._held.values()]
-        requests += [ready.request for ready in self.ready]
-        self._held, self._heard_ms, self._told_ms, self.ready = {}, {}, {}, []
-        self._answering = {}
+        requests += [ready.request for ready in (*self.ready, *self.asking)]
+        self._held, self._heard_ms, self._told_ms, self.ready, self.asking = {}, {}, {}, [], []
+        self._answering, self._waits_ms, self._late = {}, {}, frozenset()
         return [ev.AnswerReport(request, None) for request in requests]
 
     def dismiss(self) -> None:
@@ -63,7 +77,12 @@ class HeldReports:
     def release(self) -> list[ev.Instruction]:
         """The answers that are ready."""
         ready, self.ready = self.ready, []
-        return [*ready]
+        return [*self.ask(), *ready]
+
+    def ask(self) -> list[ev.Instruction]:
+        """The answers that ask for another report."""
+        asking, self.asking = self.asking, []
+        return [*asking]
 
     def expect(self, group: ReconciledGroup, now_ms: int) -> None:
         """A round has made these the members."""
@@ -73,12 +92,45 @@ class HeldReports:
             if not _is_member(group, held.report)
         ]
         self._held = {i: held for i, held in self._held.items() if _is_member(group, held.report)}
-        # They have not reported while they joined.
+        # They have not reported while they joined, and report now.
         self._heard_ms = dict.fromkeys(group.members, now_ms)
-        self._told_ms = {i: at_ms for i, at_ms in self._told_ms.items() if i in group.members}
+        self._told_ms = {identity: now_ms for identity in group.members if identity not in self._held}
+        self._waits_ms, self._late = {}, frozenset()
 
-    def quiet(self, now_ms: int) -> frozenset[str]:
-        """The members that may be frozen: new tasks wait there until their session ends."""
+    def look(self, now_ms: int) -> None:
+        """Note for which members new tasks wait, and which of them are late."""
+        group = self._state.group
+        assert group is not None
+        self._waits_ms = waits(self._waits_ms, group, now_ms)
+        self._late = (self._late | late(self._waits_ms, now_ms)) & group.members.keys()
+
+    def unresponsive(self, now_ms: int) -> frozenset[str]:
+        """The members that new tasks need not wait for: those that may be frozen, and those that were late.
+
+        While one is late, all that have been releasing tasks for a while count: a new task must not wait for
+        one slow member after the other.
+        """
+        return self.slow(now_ms) if self._late else self._quiet(now_ms)
+
+    def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
+        """The new tasks that need not wait for their members. None while no member is late: reports of many
+        members may be on their way through a busy leader.
+        """
+        group = self._state.group
+        assert group is not None
+        return withdrawn(group, self.slow(now_ms)) if self._late else {}
+
+    def slow(self, now_ms: int) -> frozenset[str]:
+        """The members that are late, may be frozen, or have been releasing tasks for a while."""
+        group = self._state.group
+        assert group is not None
+        begun_ms = now_ms + self._settings.revocation_timeout_ms - PATIENCE_MS
+        revoking = (
+            i for i, m in group.members.items() if m.revoke_by_ms is not None and m.revoke_by_ms <= begun_ms
+        )
+        return self._quiet(now_ms).union(self._late, revoking)
+
+    def _quiet(self, now_ms: int) -> frozenset[str]:
         return frozenset(i for i, at_ms in self._told_ms.items() if now_ms - at_ms >= QUIET_MS)
 
     def silent(self, now_ms: int) -> str:
@@ -115,14 +167,16 @@ class HeldReports:
         for identity, held in [*self._held.items()]:
             if identity in news or held.until_ms <= now_ms:
                 del self._held[identity]
-                self._consider(held.request, held.report, now_ms, is_due=True)
+                self._consider(held.request, held.report, now_ms, is_held=True)
+        self.look(now_ms)
 
     def next_ms(self) -> list[int]:
         """Times (ms) at which a report has been held for long, or a member is silent."""
         patience_ms = self._state.policy.lease_ms
         silent = (at_ms + patience_ms + 1 for i, at_ms in self._heard_ms.items() if i not in self._held)
         quiet = (at_ms + QUIET_MS for at_ms in self._told_ms.values())
-        return [*(held.until_ms for held in self._held.values()), *silent, *quiet]
+        held = (held.until_ms for held in self._held.values())
+        return [*held, *silent, *quiet, *self._waits_ms.values()]
 
     def _hear(
         self, group: ReconciledGroup, request: int, report: Report, now_ms: int
@@ -136,12 +190,20 @@ class HeldReports:
                 return [ev.AnswerReport(request, Rejection.DUPLICATE_SEQUENCE_NUMBER)]
             del self._held[report.identity]
             out.append(ev.AnswerReport(held.request, Rejection.DUPLICATE_SEQUENCE_NUMBER))
-        if self._consider(request, report, now_ms, is_due=False):
+        if self._consider(request, report, now_ms, is_held=False):
             self._heard_ms[report.identity] = now_ms
+            self._is_back(report.identity)
             if report.identity in self._held:
                 self._told_ms.pop(report.identity, None)
             self._note(report)
         return out
+
+    def _is_back(self, identity: str) -> None:
+        """A member that has reported is not late any more, unless it is still releasing tasks."""
+        group = self._state.group
+        assert group is not None
+        if group.members[identity].current.state is not MemberState.UNREVOKED_TASKS:
+            self._late -= {identity}
 
     def _of_stranger(self, group: ReconciledGroup, report: Report) -> Rejection | None:
         """The answer to an incarnation that is no member of the group."""
@@ -153,18 +215,23 @@ class HeldReports:
             self._state.group = end(group, report.identity, report.incarnation)
         return Rejection.UNKNOWN_MEMBER_ID
 
-    def _consider(self, request: int, report: Report, now_ms: int, is_due: bool) -> bool:
-        """Answer the report, or hold it if it brings no news and is not ``is_due``; whether it counts."""
+    def _consider(self, request: int, report: Report, now_ms: int, is_held: bool) -> bool:
+        """Answer the report, or hold it if it brings no news and was not held yet; whether it counts."""
         state, identity = self._state, report.identity
         before = state.group
         assert before is not None
         self._drop_answer_before(report)
-        after, answer = handle_report(before, report, now_ms, self._settings.revocation_timeout_ms)
+        timeout_ms = self._settings.revocation_timeout_ms
+        after, answer = handle_report(before, report, now_ms, timeout_ms, is_held)
+        if answer is Rejection.STALE_REPORT:
+            state.group, self._told_ms[identity] = after, now_ms
+            self.asking.append(ev.AnswerReport(request, answer))
+            return True
         if isinstance(answer, Rejection):
             self.ready.append(ev.AnswerReport(request, answer))
             return False
         steps = _differs(after.members[identity].current, before.members[identity].current)
-        if not (steps or is_due or _is_news(answer, report)):
+        if not (steps or is_held or _is_news(answer, report)):
             until_ms = now_ms + state.policy.lease_ms // HELD_PARTS
             self._held[identity] = _Held(request, report, until_ms)
             return True

@@ -23,6 +23,7 @@ from cooperator.reconciliation import (
     join,
     obstacle,
     retarget,
+    ungiven,
 )
 from cooperator.wire import AgentAssignment, Protocol
 
@@ -67,6 +68,8 @@ class Reconciled:
         self._laid_out_ms = 0
         self._here: set[tuple[str, str]] = set()
         """The incarnations that the broker counts as members."""
+        self._avoided: frozenset[str] = frozenset()
+        """The members that the last layout gave new tasks only where there were no others."""
 
     # --- the lead -----------------------------------------------------------------------------------
 
@@ -89,7 +92,7 @@ class Reconciled:
         return self._clear()
 
     def _clear(self) -> list[ev.Instruction]:
-        self._basis, self._here = (), set()
+        self._basis, self._here, self._avoided = (), set(), frozenset()
         self._saved_memory = self._sent_memory = None
         self._state.unreached = ""
         return [*self._reports.clear()]
@@ -200,6 +203,7 @@ class Reconciled:
         self._here = {(member.identity, member.incarnation) for member in state.members}
         for identity in [*group.members]:
             if identity not in current:
+                state.memory = absences.not_given(state.memory, {identity: ungiven(group, identity)})
                 group = depart(group, identity, now_ms, fence_ms)
         for identity, member in current.items():
             group = join(group, identity, member.incarnation, now_ms, fence_ms)
@@ -275,10 +279,12 @@ class Reconciled:
         if state.group is None:
             return self._reports.release()
         state.group = self._without_ended(state.group, now_ms)
+        self._reports.look(now_ms)
         if not state.in_round and not state.topic_refusal and self._is_layout_due(now_ms):
             self._lay_out(now_ms, "inputs changed")
         self._reports.consider(now_ms)
-        return self.save(state.memory) if self._is_due else self._reports.release()
+        asked = self._reports.ask()
+        return [*asked, *(self.save(state.memory) if self._is_due else self._reports.release())]
 
     def next_ms(self, now_ms: int) -> list[int]:
         """Times (ms) at which something may have to be done without an event."""
@@ -297,6 +303,8 @@ class Reconciled:
         for identity, incarnation in sorted(state.facts.ended):
             member = group.members.get(identity)
             is_member = member is not None and member.incarnation == incarnation
+            if is_member:
+                state.memory = absences.not_given(state.memory, {identity: ungiven(group, identity)})
             if is_member or (identity, incarnation) in group.fences:
                 group = end(group, identity, incarnation)
         # One that another incarnation has replaced keeps its lease while the broker counts it as a member.
@@ -310,7 +318,8 @@ class Reconciled:
         members = tuple((m.identity, m.incarnation, m.draining, m.warmth) for m in state.members)
         return (
             *(state.config.connectors, state.desired, state.facts, state.policy, state.handing_back),
-            *(tuple(state.regroups.values()), tuple(state.awaited), members, self._reports.quiet(now_ms)),
+            *(tuple(state.regroups.values()), tuple(state.awaited), members),
+            *(self._avoided & self._reports.slow(now_ms), self._reports.withdrawn(now_ms)),
         )
 
     def _is_layout_due(self, now_ms: int) -> bool:
@@ -322,10 +331,13 @@ class Reconciled:
     def _lay_out(self, now_ms: int, cause: str, is_round: bool = False) -> None:
         """Give the group the targets that the planner wants now."""
         state = self._state
-        group, before = state.group, state.memory
+        group = state.group
         assert group is not None
         pending = state.causes.pending(now_ms)
-        members = self._as_targeted(group, now_ms)
+        taken_back = self._reports.withdrawn(now_ms)
+        self._avoided = self._reports.unresponsive(now_ms)
+        members = self._as_targeted(group, taken_back)
+        before = state.memory = absences.not_given(state.memory, taken_back)
         view = replace(self._planning.view(now_ms, pending or cause), members=members)
         layout, plan, memory = self._planning.lay_out(view, before)
         state.group = retarget(group, layout)
@@ -339,19 +351,20 @@ class Reconciled:
         self._basis, self._laid_out_ms = self._inputs(now_ms), now_ms
         state.members = self._as_reported(state.members)
 
-    def _as_targeted(self, group: ReconciledGroup, now_ms: int) -> tuple[Member, ...]:
-        """The members as the planner sees them: each one has its target already, as for Kafka's assignors.
-
-        New tasks go to those that may be frozen only if there are no others, as to one that does not warm up.
+    def _as_targeted(
+        self, group: ReconciledGroup, taken_back: Mapping[str, frozenset[TaskId]]
+    ) -> tuple[Member, ...]:
+        """The members as the planner sees them: each one has its target already, as for Kafka's assignors,
+        without what is taken back. Those that are avoided get new tasks as one that does not warm up does.
         """
-        quiet = self._reports.quiet(now_ms)
         found = []
         for member in self._state.members:
             known = group.members.get(member.identity)
             if known is not None and known.incarnation == member.incarnation:
-                tasks = tuple(sorted(group.target_of(member.identity).tasks))
-                seen = member.having(tasks, frozenset(), member.applied)
-                found.append(replace(seen, warmth=Warmth.STALLED) if member.identity in quiet else seen)
+                target = group.target_of(member.identity).tasks - taken_back.get(member.identity, frozenset())
+                seen = member.having(tuple(sorted(target)), frozenset(), member.applied)
+                is_avoided = member.identity in self._avoided
+                found.append(replace(seen, warmth=Warmth.STALLED) if is_avoided else seen)
         return tuple(found)
 
     def _as_reported(self, members: Iterable[Member]) -> tuple[Member, ...]:

@@ -2,10 +2,11 @@
 
 Contents: a member's current assignment and its state (``current``), the group with its epochs, targets,
 members and fences (``group``), what a report of a member changes (``reports``), when a member reports and
-which answers it applies (``reporting``), joins, departures and new targets (``membership``), the records that
-a group consists of in a log (``records``, ``codec``), reports and answers as bytes (``messages``), and the
-group that a round becomes (``conversion``). All functions are pure: time is an argument, a group is a frozen
-value. No I/O. May import ``model``, and ``wire`` for its codec.
+which answers it applies (``reporting``), new tasks that a member does not take up in time (``patience``),
+joins, departures and new targets (``membership``), the records that a group consists of in a log
+(``records``, ``codec``), reports and answers as bytes (``messages``), and the group that a round becomes
+(``conversion``). All functions are pure: time is an argument, a group is a frozen value. No I/O. May import
+``model``, and ``wire`` for its codec.
 
 Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
 
@@ -45,6 +46,7 @@ from cooperator.reconciliation.group import (
     TargetAssignment,
 )
 from cooperator.reconciliation.membership import depart, end, expire, join, retarget
+from cooperator.reconciliation.patience import late, ungiven, waits, withdrawn
 from cooperator.reconciliation.records import Records, changes, fold
 from cooperator.reconciliation.reporting import ReportingMember, apply_answer, next_report, told_term
 from cooperator.reconciliation.reports import Answer, Rejection, Report, handle_report, overdue, waiting
@@ -73,11 +75,15 @@ __all__ = [
     "from_round",
     "handle_report",
     "join",
+    "late",
     "next_assignment",
     "next_report",
     "obstacle",
     "overdue",
     "retarget",
     "told_term",
+    "ungiven",
     "waiting",
+    "waits",
+    "withdrawn",
 ]

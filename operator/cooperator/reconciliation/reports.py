@@ -7,6 +7,9 @@ leader that no longer leads, so three rules order them:
 * a member has one report on its way, and applies an answer only if it answers the last report that it sent;
 * it applies no answer after its lease has ended, counted from when it sent that report.
 
+New tasks are given only in answer to a report that has just arrived. A leader that has held a report asks for
+another one first: the process may be frozen by now, and the tasks would wait there.
+
 So whatever a member was given, it applied before the report in which the leader sees it missing; and nothing
 that was given to a departed member starts after its fence. A report names the term of the leader that it is
 for, since a new leader does not know the numbers that its predecessor has seen.
@@ -73,13 +76,16 @@ class Rejection(StrEnum):
     """The report is for a later leader, so this one no longer leads."""
     DUPLICATE_SEQUENCE_NUMBER = "DUPLICATE_SEQUENCE_NUMBER"
     """A newer report was considered. The member ignores this."""
+    STALE_REPORT = "STALE_REPORT"
+    """There are new tasks, and the report was held. The member must report again at once. (Not Kafka's.)"""
 
 
 def handle_report(
-    group: ReconciledGroup, report: Report, now_ms: int, revocation_timeout_ms: int
+    group: ReconciledGroup, report: Report, now_ms: int, revocation_timeout_ms: int, is_held: bool = False
 ) -> tuple[ReconciledGroup, Answer | Rejection]:
     """Return the group after ``report``, and the answer. The group must be durable before the answer is sent.
 
+    ``is_held``: the report has not just arrived, so its member may be frozen, and is given nothing new.
     Any earlier epoch of the member is accepted, however many answers it has missed, while it owns nothing
     that it was not given (Kafka: the previous epoch only).
     """
@@ -91,6 +97,9 @@ def handle_report(
     current = next_assignment(
         member.current, target.tasks, target.epoch, report.owned, group.occupants.__contains__
     )
+    if is_held and not current.assigned.keys() <= member.current.assigned.keys():
+        counted = replace(member, sequence=report.sequence)
+        return replace(group, members={**group.members, report.identity: counted}), Rejection.STALE_REPORT
     answer = Answer(report.sequence, current.member_epoch, current.state, current.assigned, group.epoch)
     after = replace(member, sequence=report.sequence)
     occupants = group.occupants

@@ -1,0 +1,55 @@
+"""New tasks that their members do not take up in time may go to others, since nobody has them.
+
+A member is given new tasks only in answer to a report that has just arrived, since one that has reported
+earlier may be frozen by now (``handle_report``). A task that is still to be given has no occupant. So another
+target for it needs no proof, no fence and no acknowledgement, whatever its member does later.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from cooperator.model import TaskId
+from cooperator.reconciliation.current import MemberState
+from cooperator.reconciliation.group import ReconciledGroup
+
+PATIENCE_MS: Final = 300
+"""A member takes up new tasks in this time, or others may get them."""
+PATIENCE_PER_MEMBER_MS: Final = 20
+"""The same, for each further member that tasks wait for: a leader and a network need time for many."""
+
+_NONE: Final = frozenset[TaskId]()
+
+
+def ungiven(group: ReconciledGroup, identity: str) -> frozenset[TaskId]:
+    """Return the tasks of a member's target that it was not given, and that nobody occupies."""
+    member, target = group.members[identity], group.target_of(identity)
+    current = member.current
+    if current.state is MemberState.STABLE and current.member_epoch == target.epoch:
+        return _NONE
+    return frozenset(
+        task for task in target.tasks if task not in current.assigned and task not in group.occupants
+    )
+
+
+def waits(until_ms: Mapping[str, int], group: ReconciledGroup, now_ms: int) -> Mapping[str, int]:
+    """Return until when (ms) new tasks wait for each member that they wait for.
+
+    ``until_ms``: what this returned before. The more members tasks begin to wait for, the longer they do.
+    """
+    waiting = [identity for identity in group.members if ungiven(group, identity)]
+    patience_ms = PATIENCE_MS + PATIENCE_PER_MEMBER_MS * (len(waiting) - 1)
+    return {identity: until_ms.get(identity, now_ms + patience_ms) for identity in waiting}
+
+
+def late(until_ms: Mapping[str, int], now_ms: int) -> frozenset[str]:
+    """Return the members that have not taken up their new tasks in time."""
+    return frozenset(identity for identity, at_ms in until_ms.items() if at_ms <= now_ms)
+
+
+def withdrawn(group: ReconciledGroup, slow: Collection[str]) -> Mapping[str, frozenset[TaskId]]:
+    """Return the tasks that need not wait for the members ``slow``; empty if there are no others to run
+    them."""
+    if not group.members.keys() - frozenset(slow):
+        return {}
+    found = {identity: ungiven(group, identity) for identity in slow if identity in group.members}
+    return {identity: tasks for identity, tasks in found.items() if tasks}
