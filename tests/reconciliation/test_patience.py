@@ -1,4 +1,4 @@
-"""Which new tasks a member is waited for, how long, and which of them may go to others."""
+"""New tasks wait for a member for a while; then they may go to others."""
 
 from cooperator.model import TaskId
 from cooperator.reconciliation import ReconciledGroup, depart, join, late, retarget, ungiven, waits, withdrawn
@@ -24,7 +24,7 @@ def test_tasks_wait_for_a_member_until_it_is_given_them() -> None:
     assert ungiven(talk.group, "a") == frozenset()
 
 
-def test_what_another_one_has_not_released_waits_for_nobody_else() -> None:
+def test_a_task_that_another_member_has_not_released_waits_for_it_alone() -> None:
     talk = two()
     talk.targets(b={T, U})
     assert ungiven(talk.group, "b") == {U}

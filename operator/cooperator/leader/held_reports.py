@@ -2,7 +2,7 @@
 
 A report that is held counts as not considered, so it may be considered later: its member has been given
 nothing since. New tasks are not given in answer to it, since the member may be frozen by now. The member is
-asked for another report first, and what it does not take up in time may go to others (``patience``).
+asked for another report first, and the tasks may go to others if it does not take them up (``patience``).
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from cooperator.logs.transport import Follower
 
 _AGAIN_S: Final = 0.1
 _ANSWER_S: Final = 5.0
-"""How much longer than its time-out a request is waited for."""
+"""A request is waited for longer than its time-out, by so much."""
 
 
 class KafkaTopicReader:
