@@ -43,6 +43,9 @@ class RecordingLeader:
     def __init__(self) -> None:
         self.calls: list[Any] = []
 
+    def joining(self) -> None:
+        self.calls.append("joining")
+
     def plan(self, round_: Round) -> "Future[Any]":
         self.calls.append("plan")
         return Future()
@@ -212,7 +215,7 @@ def test_the_member_that_plans_a_round_leads_until_another_does(hearing: Listene
     hearing.listener.protocols()
     hearing.answer(3, leader="operator")
     hearing.answer(3, leader="operator")
-    assert lead.calls == ["plan", "joined", "void", "another member leads"]
+    assert lead.calls == ["plan", "joined", "void", "joining", "another member leads"]
 
 
 def test_a_member_that_is_dropped_no_longer_leads_and_runs_on(hearing: ListenerHarness) -> None:

@@ -124,6 +124,19 @@ def test_a_round_gives_every_member_an_assignment_and_the_leader_none(running_le
     assert second["m-1"].agent.epoch == (1, 2)
 
 
+def test_the_machine_hears_of_an_own_join_before_anything_that_is_queued(running_lead: RunningLead) -> None:
+    lead = running_lead.lead(Group())
+    assignments(lead.plan(a_round(1)))
+    is_busy: Future[None] = Future()
+    lead.ask(lambda machine: is_busy.result(10))
+    at_its_turn = lead.ask(lambda machine: machine.state.is_joining)
+    lead.joining()
+    is_busy.set_result(None)
+    assert at_its_turn.result(10) is True
+    assignments(lead.plan(a_round(2)))
+    assert lead.ask(lambda machine: machine.state.is_joining).result(10) is False
+
+
 def test_a_round_is_answered_only_after_the_leader_log_has_it(running_lead: RunningLead) -> None:
     lead = running_lead.lead(Group())
     assignments(lead.plan(a_round(1, TaskId("a", 0))))

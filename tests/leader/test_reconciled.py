@@ -11,7 +11,7 @@ from cooperator.model import INSTANCE, Epoch, Memory, Policy, TaskId, Warmth
 from cooperator.planner.view import Facts
 from cooperator.reconciliation import Answer, Rejection, Report, fold
 from cooperator.reconciliation.records import RecordKey, RecordKind
-from tests.harness.fake_group import tasks
+from tests.harness.fake_group import FakeMember, tasks
 from tests.harness.reconciling_group import ReconcilingGroup, reconciled_group
 
 HOLD_MS = 60_000
@@ -232,6 +232,61 @@ class TestDepartures:
         group.stop(old)
         group.report(old)
         assert new.running == lost
+
+    def test_no_fence_ends_while_a_round_may_have_renewed_the_lease(self) -> None:
+        """The broker answers JoinGroups, which renews leases, before the leader has its own answer."""
+        policy = Policy(scheduled_rebalance_max_delay_ms=0)
+        group = reconciled_group(policy)
+        returning, before = _cut_off(group, "lake-1")
+        group.advance(policy.lease_ms - 1_000)
+        _all_join(group)
+        group.advance(policy.lease_margin_ms + 5_000)
+        assert before.isdisjoint(group.all_running())
+        group.members[returning.member_id] = returning
+        group.round()
+        assert returning.running | returning.stopping == before
+        group.settle()
+        assert before <= set(group.all_running())
+
+    def test_no_fence_ends_after_a_round_that_was_not_planned(self) -> None:
+        policy = Policy(scheduled_rebalance_max_delay_ms=0)
+        group = reconciled_group(policy)
+        returning, before = _cut_off(group, "lake-1")
+        group.advance(policy.lease_ms - 1_000)
+        group.members[returning.member_id] = returning
+        _all_join(group)
+        group.read_to = group.offset + 5
+        group.round()
+        group.advance(policy.lease_margin_ms + 5_000)
+        group.read_to = None
+        group.round()
+        assert returning.running | returning.stopping == before
+
+    def test_fences_end_after_a_round_without_their_incarnations(self) -> None:
+        policy = Policy(scheduled_rebalance_max_delay_ms=0)
+        group = reconciled_group(policy)
+        _, before = _cut_off(group, "lake-1")
+        group.advance(policy.lease_ms - 1_000)
+        _all_join(group)
+        group.advance(policy.lease_margin_ms + 5_000)
+        group.round()
+        group.settle()
+        assert before <= set(group.all_running())
+
+
+def _cut_off(group: ReconcilingGroup, identity: str) -> tuple[FakeMember, set[TaskId]]:
+    """The member is silent, runs on, and is no member of the next round; returns it with what it runs."""
+    member = group.of(identity)
+    del group.members[member.member_id]
+    group.round()
+    return member, set(member.running)
+
+
+def _all_join(group: ReconcilingGroup) -> None:
+    """JoinGroups are sent, the leader's among them: no earlier answer is applied."""
+    group.tell(ev.Joining())
+    for reporter in group.reporters.values():
+        reporter.side = replace(reporter.side, sent_ms=None)
 
 
 class TestTheLog:

@@ -1,5 +1,5 @@
-"""The formal model of the protocol (docs/spec): its invariants hold in every state within small bounds, every
-run terminates, and each planted bug is found. ``docs/spec/check`` uses larger bounds."""
+"""The formal models of the protocol (docs/spec): their invariants hold in every state within small bounds,
+every run terminates, and each planted bug is found. ``docs/spec/check`` uses larger bounds."""
 
 import sys
 from importlib.machinery import SourceFileLoader
@@ -49,6 +49,17 @@ def test_every_run_terminates() -> None:
     assert result.holds, (result.broken, *result.story)
 
 
+def test_without_rounds_the_promises_hold_in_every_state() -> None:
+    result = check.search(check.QUICK_RECONCILING)
+    assert result.holds, (result.broken, *result.story)
+    assert result.states > 100_000
+
+
+def test_without_rounds_every_run_terminates() -> None:
+    result = check.search(check.SMALL_RECONCILING, cycles=True)
+    assert result.holds, (result.broken, *result.story)
+
+
 FOUND_BY = {
     "BUG_ASSIGN_AT_ONCE": {"check_two_rounds"},
     "BUG_START_BEFORE_STOP": {"check_two_rounds"},
@@ -64,6 +75,23 @@ FOUND_BY = {
     "BUG_STOP_THE_WORLD": {"check_revocation"},
     "BUG_NEVER_ASKS": {"check_rest"},
     "BUG_ALWAYS_ASKS": {"a run without end"},
+    "BUG_RELEASE_WITHOUT_REPORT": {"check_log", "check_start"},
+    "BUG_OLDER_ANSWER": {"check_log", "check_start"},
+    "BUG_OLDER_REPORT": {"check_log", "check_start"},
+    "BUG_REPORT_OF_EARLIER_TERM": {"check_log", "check_start"},
+    "BUG_ANSWER_OF_REPLACED_LEADER": {"check_log", "check_start"},
+    "BUG_ANSWER_BEFORE_SAVE": {"check_log", "check_start"},
+    "BUG_OBEYS_AFTER_JOIN": {"check_log", "check_start"},
+    "BUG_OBEYS_AFTER_LEASE": {"check_log", "check_start"},
+    "BUG_TELLS_NOBODY": {"check_rest"},
+    "BUG_IGNORE_DEPARTED": {"check_log", "check_start"},
+    "BUG_FENCE_ENDS_WHILE_JOINING": {"check_log", "check_start"},
+    "BUG_EARLIER_INCARNATION_RUNS": {"check_log", "check_start"},
+    "BUG_LEAVES_ROUNDS_WITHOUT_TASKS": {"check_log", "check_start"},
+    "BUG_LEAVES_ROUNDS_BLINDLY": {"check_log", "check_start"},
+    "BUG_LEAVES_ROUNDS_WITHOUT_FENCES": {"check_log", "check_start"},
+    "BUG_RETURNS_TO_ROUNDS_WITHOUT_FENCES": {"check_log", "check_start"},
+    "BUG_SAME_TERM": {"check_epoch"},
 }
 
 

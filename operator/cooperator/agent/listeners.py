@@ -76,6 +76,8 @@ class AgentGroupListener:
         return int(min((time.monotonic() - self._contact_at) * 1000, 2**31))
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
+        if self.lead is not None and self._leading:
+            self.lead.joining()
         metadata = self._metadata(self._supervisor.join())
         offered = (Protocol.RECONCILED, *PROTOCOLS) if self._offers_reconciliation() else PROTOCOLS
         return [(protocol.value, encode_metadata(metadata, protocol)) for protocol in offered]

@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from cooperator.group import Round
 from cooperator.leader import events as ev
@@ -21,6 +20,7 @@ from cooperator.leader.group_log import GroupLog, group_records
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.reports import ReportReader
+from cooperator.leader.standing import Standing
 from cooperator.log_lines import within
 from cooperator.log_lines.context import event as current_event
 from cooperator.logs import (
@@ -31,7 +31,7 @@ from cooperator.logs import (
     LogUnreadable,
     WriterFenced,
 )
-from cooperator.model import ClusterConfig, Epoch, Memory, Policy, PolicyName
+from cooperator.model import ClusterConfig, Memory, Policy, PolicyName
 from cooperator.reconciliation import Answer, Records, Rejection, Report
 from cooperator.supervision import supervised
 from cooperator.wire import DecodeError, FencingRecord, Record, RestartRecord
@@ -40,25 +40,6 @@ log = logging.getLogger(__name__)
 
 READ_LOGS_MS = 10_000
 _WRITES = (ev.SaveMemory, ev.SaveGroup, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The state of the lead that others may read without waiting for its thread.
-
-    * ``epoch``: the members' epoch after the last delivered round; None during a round, and while not
-      leading.
-    * ``member_ids``: the members of that round whose end is not proven.
-    * ``absent``: identities that departed before it, are still awaited, and whose end is not proven.
-    * ``protocol``: their protocol.
-    * ``stock``: whether there are stock workers among them.
-    """
-
-    epoch: Epoch | None = None
-    member_ids: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-    protocol: str = ""
-    stock: bool = False
 
 
 class LeadRefused(Exception):
@@ -105,6 +86,8 @@ class LeaderThread:
         self._clock_ms = clock_ms or SteadyClock()
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue()
         self._reader = ReportReader()
+        self._joins: deque[None] = deque()
+        """Own JoinGroups that are about to be sent, of which the machine may not know."""
         self._reports: deque[tuple[Report, Future[Answer | Rejection | None]]] = deque()
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
@@ -141,6 +124,11 @@ class LeaderThread:
 
     def submit(self, event: ev.Event) -> None:
         self._queue.put(lambda: self._handle(event))
+
+    def joining(self) -> None:
+        """The leader's own JoinGroup is about to be sent; the machine hears of it before what is queued."""
+        self._joins.append(None)
+        self._queue.put(lambda: self._joins.popleft())
 
     def plan(self, round_: Round, evicted: Evicted = Evicted()) -> "Future[Mapping[str, bytes]]":  # noqa: B008
         """A future of the assignments of ``round_``. ``evicted``: members removed to take the lead in it."""
@@ -250,6 +238,8 @@ class LeaderThread:
 
     def _step(self, step: Callable[[], None]) -> None:
         try:
+            if self._joins:
+                self._handle(ev.Joining())
             step()
         except WriterFenced as error:
             # Another leader is active, or the producer is broken. Only a new round can tell which.

@@ -51,6 +51,10 @@ class MemberLead:
     def routes(self) -> dict[str, Handler]:
         return self._routes.all()
 
+    def joining(self) -> None:
+        """This member's own JoinGroup is about to be sent."""
+        self._lead.joining()
+
     def plan(self, round_: Round) -> "Future[Mapping[str, bytes]]":
         return self._lead.plan(round_)
 

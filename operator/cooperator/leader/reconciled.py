@@ -180,7 +180,7 @@ class Reconciled:
         if reason:
             return reason
         # Epochs of attempts are of the group from now on, and must be greater than all that were of rounds.
-        memory = replace(self._remembering(memory), term=memory.term + 1, generation=state.memory.generation)
+        memory = replace(self._remembering(memory), term=memory.term + 1)
         timeout_ms = self._settings.revocation_timeout_ms
         state.group = from_round(memory, present, state.awaited, now_ms, fence_ms, timeout_ms)
         state.memory = replace(memory, given=_given(state.group))
@@ -246,9 +246,15 @@ class Reconciled:
         self._reports.dismiss()
 
     def _remembering(self, memory: Memory) -> Memory:
-        """``memory`` of a layout, with what layouts do not concern."""
+        """``memory`` of a layout, with what layouts do not concern: it is of no later round, either."""
         before = self._state.memory
-        return replace(memory, managed=before.managed, orphans=before.orphans, addresses=before.addresses)
+        return replace(
+            memory,
+            managed=before.managed,
+            orphans=before.orphans,
+            addresses=before.addresses,
+            generation=before.generation,
+        )
 
     # --- between rounds -----------------------------------------------------------------------------
 
@@ -308,10 +314,21 @@ class Reconciled:
             if is_member or (identity, incarnation) in group.fences:
                 group = end(group, identity, incarnation)
         # One that another incarnation has replaced keeps its lease while the broker counts it as a member.
-        for key in [key for key, fence in group.fences.items() if fence.until_ms <= now_ms]:
+        over = [key for key, fence in group.fences.items() if fence.until_ms <= now_ms]
+        for key in over if self._knows_members else ():
             if key not in self._here:
                 group = end(group, *key)
         return group
+
+    @property
+    def _knows_members(self) -> bool:
+        """Whether the last round is planned, as far as the leader knows, and no later one can be complete.
+
+        A completed round renews the leases of its members before the leader learns of it, and fenced
+        incarnations may be among them.
+        """
+        state = self._state
+        return not state.is_joining and state.memory.generation == state.generation
 
     def _inputs(self, now_ms: int) -> tuple[object, ...]:
         state = self._state

@@ -338,7 +338,7 @@ class LeaderService:
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
         if self._lead is not None:
-            self._lead.submit(ev.Joining())
+            self._lead.joining()
         logs = self._logs
         offset = logs.config.snapshot().offset if logs is not None else -1
         report = AgentReport(Role.LEADER, self.identity, self.identity)
