@@ -22,6 +22,7 @@ from cooperator.local.broker import EmbeddedBroker
 from e2e.flows import committed
 from e2e.node_installation import NodeNamespace
 from e2e.store import SECRET, Store
+from tests.controller.test_kubectl import Person
 from tests.harness.recipes import FOLDER, Recipe
 from tests.harness.secured import add_scram_user, scram_broker
 from tests.harness.support import slow
@@ -44,6 +45,21 @@ SMALL = {
     "spark": {"heapMb": 512},
 }
 """Changes for nodes that have no registry and few processors."""
+COUNTS = {
+    "class": "spark",
+    "tasksMax": 1,
+    "stateReplicas": {"standbys": 1, "acceptableLagBytes": 0},
+    "config": {
+        "source.format": "text",
+        "source.schema": "value STRING",
+        "source.options.path": "/files/in",
+        "source.sql": "SELECT substring_index(value, ' ', 1) AS word FROM input",
+        "transform.sql": "SELECT word, count(*) AS n FROM input GROUP BY word",
+        "state.partitions": 2,
+        "sink.format": "noop",
+        "sink.output.mode": "update",
+    },
+}
 
 
 def apply(place: NodeNamespace, recipe: Recipe, changes: dict[str, str]) -> None:
@@ -153,6 +169,7 @@ def test_files_on_a_shared_volume_to_a_topic_and_back(place: NodeNamespace) -> N
     for path in sorted((FOLDER / "files").glob("*.yaml")):
         recipe = Recipe(path)
         apply(place, recipe, {"nfs": place.namespace} if recipe.placeholders else {})
+    place.connector("counts", "files", **COUNTS)
     place.settled("files")
 
     def arrived() -> bool:
@@ -160,10 +177,30 @@ def test_files_on_a_shared_volume_to_a_topic_and_back(place: NodeNamespace) -> N
         values = table["value"].to_pylist() if table.num_rows else []
         return Counter(json.loads(value)["line"] for value in values) == written
 
+    def counted() -> bool:
+        """By ``kubectl cooperator state``, which any member answers."""
+        person = Person(place.cluster, place.namespace)
+        rows = json.loads(person.cooperator("state", "counts", "-o", "json"))["rows"]
+        counts = {row["key"]["word"]: row["value"]["count"] for row in rows}
+        assert counts == Counter(line.partition(" ")[0] for line in written.elements())
+        return True
+
+    def task() -> dict[str, Any]:
+        statuses = place.get("connectors", "counts")["status"]["taskStatuses"]
+        return next(each for each in statuses if each["id"] == 0)
+
     place.eventually(arrived, 240, "each line, once")
-    place.execute("files-0", "kill", "-9", "--", "-1")
+    known = place.eventually(
+        lambda: "caught up" in (found := task()).get("learning", "") and found, 180, "the counts are learned"
+    )
+    assert counted()
+    owner, standby = known["member"], known["learning"].split()[2].rstrip(",")
+    assert {owner, standby} < {"files-0", "files-1", "files-2"}
+    place.execute(owner, "kill", "-9", "--", "-1")
     write("second")
+    place.eventually(lambda: task()["member"] == standby, 50, "the standby goes on, without the hold of 60 s")
     place.eventually(arrived, 180, "each line, once, after a member's death")
+    place.eventually(counted, 120, "each line is counted once")
 
 
 def shared_volume(place: NodeNamespace, claim: str, folder: Path) -> None:

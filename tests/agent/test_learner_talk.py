@@ -49,6 +49,22 @@ def test_a_task_that_becomes_ready_or_cannot_be_learned_is_reported_at_once() ->
     assert talk.question(standing(), {A0: LearnerProgress(None)}, 2_500)
 
 
+def test_a_small_state_has_not_caught_up_before_it_is_read() -> None:
+    talk = LearnerTalk()
+    talk.question(standing(), {}, 0)
+    talk.answered(told(A0), 0)
+    assert talk.question(standing(), {A0: LearnerProgress(4, 4)}, 500, {A0}) is None, "it is being read"
+    assert talk.question(standing(), {A0: LearnerProgress(4, 4)}, 3_000, {A0}) == LearnerReport(
+        "m", {A0: LearnerProgress(None, 4)}
+    )
+    assert talk.question(standing(), {A0: LearnerProgress(4, 4)}, 3_500) == LearnerReport(
+        "m", {A0: LearnerProgress(4, 4)}
+    ), "it follows, and is near enough"
+    assert talk.question(standing(), {A0: LearnerProgress(11, 99)}, 9_000, {A0}) == LearnerReport(
+        "m", {A0: LearnerProgress(11, 99)}
+    ), "the rest of a large one is known"
+
+
 def test_a_new_assignment_is_a_reason_to_ask() -> None:
     talk = LearnerTalk()
     talk.question(standing(), {}, 0)

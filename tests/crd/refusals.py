@@ -305,4 +305,10 @@ REFUSED = [
     of_connector("deletionPolicy", "Keep", "must be 'Delete' or 'Orphan'", "supported values"),
     of_connector("autoRestart", {"backoffMs": 400_000}, "exceeds? backoffMaxMs|must not exceed backoffMaxMs"),
     of_connector("autoRestart", {"maxRestarts": -1}, "must be at least 0", "greater than or equal to 0"),
+    of_connector("stateReplicas", {"standbys": 6}, "must be at most 5", "less than or equal to 5"),
+    of_connector("stateReplicas", {"standbys": "one"}, "must be a whole number", WHOLE),
+    of_connector("stateReplicas", {"maxWarmups": 0}, "must be at least 1", "greater than or equal to 1"),
+    of_connector("stateReplicas", {"acceptableLagBytes": -1}, "at least 0", "greater than or equal to 0"),
+    of_connector("stateReplicas", {"warmupTimeoutMs": 10}, "at least 1000", "greater than or equal to 1000"),
+    of_connector("stateReplicas", True, "must be a mapping", "must be of type object"),
 ]

@@ -188,6 +188,12 @@ def test_the_server_fills_in_the_defaults_that_the_models_have(api: Namespace) -
     assert (stored["replicas"], stored["rollout"]["strategy"]) == (1, "Hold")
     assert read_back(api, "Worker", "nothing-said").spec == Worker(metadata={"name": "x"}).spec
 
+    api.create("Connector", "counts", **connector(stateReplicas={}))
+    defaults = {"standbys": 0, "maxWarmups": 2, "acceptableLagBytes": 10_000_000, "warmupTimeoutMs": 600_000}
+    assert api.get("Connector", "counts")["spec"]["stateReplicas"] == defaults
+    read = read_back(api, "Connector", "counts")
+    assert read.spec == from_object(body("Connector", "counts", connector(stateReplicas={}))).spec
+
 
 def test_all_examples_can_be_applied_as_they_are(api: Namespace) -> None:
     files = [word for path in EXAMPLES.values() for word in ("-f", str(path))]

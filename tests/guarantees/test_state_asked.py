@@ -1,7 +1,9 @@
 """State is asked while its query runs, is held for a killed member, and has moved: no question fails."""
 
 import json
+import statistics
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +62,7 @@ def test_no_question_fails_over_a_kill_a_hold_and_a_move(asked: Asked, reads: in
     asked.group.feed(LINES)
     eventually(asked.has_begun, 2 * PATIENCE_S, "a batch is finished")
     seen: list[int] = []
+    took_s: list[float] = []
     while_in: Counter[str] = Counter()
     done = threading.Event()
 
@@ -69,7 +72,9 @@ def test_no_question_fails_over_a_kill_a_hold_and_a_move(asked: Asked, reads: in
 
     def ask(times: int) -> None:
         for _ in range(times):
+            began_s = time.monotonic()
             seen.append(asked.count("k0"))
+            took_s.append(time.monotonic() - began_s)
             while_in[asked.group.task()["state"]] += 1
 
     feeding = threading.Thread(target=feed)
@@ -83,6 +88,8 @@ def test_no_question_fails_over_a_kill_a_hold_and_a_move(asked: Asked, reads: in
     finally:
         done.set()
         feeding.join()
+        median_s = statistics.median(took_s)
+        print(f"{len(took_s)} reads, {median_s:.2f} s each, at most {max(took_s):.2f} s")  # noqa: T201
     assert seen == sorted(seen), "an older state than before was read"
     assert {"RUNNING", "HELD"} <= while_in.keys(), while_in
     eventually(lambda: asked.count("k0") == 3 * asked.group.fed, PATIENCE_S, "the state has survived")

@@ -115,6 +115,12 @@ def test_a_connector_says_who_learns_the_state_of_its_tasks() -> None:
     assert "warming on lake-4, 12 MB behind" in task_words(waits, NOW)
 
 
+def test_a_learner_that_has_not_caught_up_is_not_shown_as_if_it_had() -> None:
+    assert learning({"learners": [learner("lake-4", behind_bytes=400)]}, NOW) == (
+        "warming on lake-4, less than 1 MB behind"
+    )
+
+
 def test_a_figure_of_a_learner_that_has_fallen_silent_is_not_shown() -> None:
     silent = learner("lake-4", behind_bytes=0, caught_up=True, heard_ms=NOW - LEARNERS_VALID_MS)
     assert learning({"learners": [silent]}, NOW) == "warming on lake-4"

@@ -375,6 +375,12 @@ def test_a_task_that_reads_nothing_tells_no_rate_and_its_age() -> None:
     assert tables.task_words({**idle, "at_ms": 0}, NOW) == "5 rows, of unknown age"
 
 
+def test_the_age_of_a_report_is_not_that_of_what_is_learned_elsewhere() -> None:
+    idle = task("a", 0, "RUNNING", "lake-0", progress='{"rows_in": 5, "rows_per_s": 0.0}', at_ms=NOW - 60_000)
+    learned = {**idle, "learning": "standby on lake-1, caught up"}
+    assert tables.task_words(learned, NOW) == "5 rows, as of 60s ago, standby on lake-1, caught up"
+
+
 def test_a_task_that_starts_tells_what_it_waits_for_and_no_figures() -> None:
     text = '{"rows_in": 0, "rows_per_s": 0.0, "trouble": "waiting for PostgreSQL at db:5432"}'
     starting = task("a", 0, "STARTING", "lake-0", progress=text, at_ms=NOW - 60_000)

@@ -3,11 +3,11 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cooperator.connectors.learned_state import DEFAULT, StoreKey, StoreVersion
-from cooperator.runtime.unit_learner import UnitLearner
+from cooperator.runtime.unit_learner import Behind, UnitLearner
 
 CHANGELOG, SNAPSHOT = 10, 100
 """The sizes of files in bytes."""
@@ -122,6 +122,8 @@ class Stores(dict[StoreKey, CopyStore]):
         self.opened.append(self[key])
         return self[key]
 
-    def learner(self, local: Path, **more: object) -> UnitLearner:
+    def learner(
+        self, local: Path, tell: Callable[[Behind], None] = lambda behind: None, **more: object
+    ) -> UnitLearner:
         known = {"skipped": 0, **more}
-        return UnitLearner(self._unit.checkpoint, local, self.open, lambda behind: None, **known)
+        return UnitLearner(self._unit.checkpoint, local, self.open, tell, **known)

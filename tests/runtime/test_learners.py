@@ -4,6 +4,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ class Bench:
         self.directory = root / "learned"
         (self.directory / "of a killed member").mkdir(parents=True)
         self.refusal = ""
+        self.others: list[Stores] = []
+        """Those of further units of the task."""
         self.learners = Learners(self._units, self.directory, self.clock, look_s=0.02)
 
     def _units(
@@ -44,7 +47,8 @@ class Bench:
     ) -> list[UnitLearner]:
         if self.refusal:
             raise NotLearnable(self.refusal)
-        return [UnitLearner(self.unit.checkpoint, local, self.stores.open, lambda behind: tell(0, behind))]
+        found = enumerate((self.stores, *self.others))
+        return [stores.learner(local / f"{n}", partial(tell, n)) for n, stores in found]
 
     @property
     def store(self) -> CopyStore:
@@ -134,16 +138,31 @@ def test_a_first_load_tells_how_far_it_is(bench: Bench, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(CopyStore, "follow", follow)
     bench.learn(TASK)
-    bench.reports(Learned(TASK, 1, SNAPSHOT + 1))
+    bench.reports(Learned(TASK, 1, SNAPSHOT + 1, is_loading=True))
     bench.clock.now_s += STALE_S - 1
     (bench.store.local / "2.sst").write_bytes(b"x")
-    bench.reports(Learned(TASK, 1, SNAPSHOT + 1))
+    bench.reports(Learned(TASK, 1, SNAPSHOT + 1, is_loading=True))
     bench.clock.now_s += STALE_S - 1
-    bench.reports(Learned(TASK, 1, SNAPSHOT + 1))
+    bench.reports(Learned(TASK, 1, SNAPSHOT + 1, is_loading=True))
     bench.clock.now_s += 2
-    bench.reports(Learned(TASK, None, SNAPSHOT + 1))
+    bench.reports(Learned(TASK, None, SNAPSHOT + 1, is_loading=True))
     going.set()
     bench.reports(Learned(TASK, 0, SNAPSHOT + 1))
+
+
+def test_a_task_of_two_units_has_not_caught_up_with_one_of_them(bench: Bench) -> None:
+    other = Unit(bench.directory.parent / "other", partitions=1)
+    bench.others = [Stores(other)]
+    bench.unit.commit()
+    other.commit()
+    bench.others[0].is_broken = True
+    bench.learn(TASK)
+    eventually(lambda: bool(bench.others[0].opened), 10, "the second unit is looked at")
+    assert all(each.is_loading for each in bench.learners.report())
+    bench.others[0].is_broken = False
+    for store in bench.others[0].opened:
+        store.is_broken = False
+    bench.reports(Learned(TASK, 0, 2 * CHANGELOG))
 
 
 def test_a_storage_that_fails_makes_the_task_unknown_until_it_answers_again(bench: Bench) -> None:

@@ -104,7 +104,7 @@ def test_a_learner_tells_how_much_it_has_to_read(unit: Unit, tmp_path: Path) -> 
     unit.commit()
     whole = SNAPSHOT + 1 + CHANGELOG
     assert learner.look() == Behind(0, 2 * whole)
-    assert told == [Behind(2 * whole, 2 * whole), Behind(whole, 2 * whole)]
+    assert told == [Behind(2 * whole, 2 * whole, unread=2), Behind(whole, 2 * whole, unread=1)]
     unit.commit()
     told.clear()
     learner.look()

@@ -6,7 +6,7 @@
 Nothing of it changes what the member runs: a leader that never answers costs warm moves, and no task.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,15 +45,24 @@ class LearnerTalk:
         self._ready: frozenset[TaskId] = frozenset()
 
     def question(
-        self, standing: LearnerStanding, learned: Mapping[TaskId, LearnerProgress], now_ms: int
+        self,
+        standing: LearnerStanding,
+        learned: Mapping[TaskId, LearnerProgress],
+        now_ms: int,
+        loading: Collection[TaskId] = (),
     ) -> LearnerReport | None:
-        """The report that is due now; answer it with ``answered`` or ``failed``. None: none is due."""
+        """The report that is due now; answer it with ``answered`` or ``failed``. None: none is due.
+
+        The progress of tasks that are ``loading`` is unknown once the rest is within the acceptable lag: a
+        state smaller than that has not caught up before it is read, and its query would start cold.
+        """
         self.is_asked = asks_for_learners(standing.config)
         if not self.is_asked:
             self._told = ()
             return None
         if not (standing.member_id and standing.leader_url):
             return None
+        learned = self._without_early(learned, loading)
         asked_in, ready = (standing.member_id, standing.applied), self._ready_of(learned)
         if now_ms < self._due_ms and asked_in == self._asked_in and ready == self._ready:
             return None
@@ -77,6 +86,19 @@ class LearnerTalk:
             if config is not None:
                 wanted[each.task] = config
         return wanted
+
+    def _without_early(
+        self, learned: Mapping[TaskId, LearnerProgress], loading: Collection[TaskId]
+    ) -> Mapping[TaskId, LearnerProgress]:
+        limits_bytes = {each.task: each.acceptable_lag_bytes for each in self._told}
+
+        def is_early(task: TaskId, each: LearnerProgress) -> bool:
+            return task in loading and (each.behind_bytes or 0) <= limits_bytes.get(task, 0)
+
+        return {
+            task: each._replace(behind_bytes=None) if is_early(task, each) else each
+            for task, each in learned.items()
+        }
 
     def _ready_of(self, learned: Mapping[TaskId, LearnerProgress]) -> frozenset[TaskId]:
         limits_bytes = {each.task: each.acceptable_lag_bytes for each in self._told}

@@ -66,11 +66,12 @@ class LearnerThread:
     def question(self) -> tuple[str, LearnerReport] | None:
         """The leader's URL, and the report that is due; answer it with ``hear``."""
         standing = self._standing()
+        found = self._runtime.learned() if self._wanted else ()
         learned = {
-            each.task: LearnerProgress(each.bytes_behind, each.state_bytes, each.problem)
-            for each in (self._runtime.learned() if self._wanted else ())
+            each.task: LearnerProgress(each.bytes_behind, each.state_bytes, each.problem) for each in found
         }
-        report = self._talk.question(standing, learned, self._now_ms())
+        loading = frozenset(each.task for each in found if each.is_loading)
+        report = self._talk.question(standing, learned, self._now_ms(), loading)
         return None if report is None else (standing.leader_url, report)
 
     def hear(self, status: int, body: str) -> None:

@@ -274,11 +274,14 @@ def _columns(key: "DataType", above: tuple[str, ...] = ()) -> dict[str, tuple[st
 def _equals(path: Sequence[str], text: str, frame: "DataFrame", name: str) -> "Column":
     """Returns the condition that a column of the key has the value ``text`` in its own type."""
     from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
 
     column = f.col("key")
     kind: Any = frame.schema["key"].dataType
     for step in path:
         column, kind = column.getField(step), kind[step].dataType
+    if isinstance(kind, StringType):
+        return column == f.lit(text)
     value = f.lit(text).try_cast(kind)
     (known,) = frame.sparkSession.range(1).select(value.isNotNull()).first() or (False,)
     if not known:

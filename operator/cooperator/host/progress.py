@@ -109,7 +109,8 @@ def learning(task: Mapping[str, Any], now_ms: int) -> str:
         elif each["caught_up"] and behind is not None:
             what += ", caught up"
         elif behind is not None:
-            what += f", {behind / 1_000_000:,.0f} MB behind"
+            size = f"{behind / 1_000_000:,.0f}" if behind >= 1_000_000 else "less than 1"
+            what += f", {size} MB behind"
         said.append(what)
     return "; ".join(said)
 

@@ -44,13 +44,15 @@ class Learned:
     """The progress of a member that learns the state of a task.
 
     ``bytes_behind`` is None while it is unknown: nothing has been read yet, or the storage does not answer.
-    ``problem`` says why the state cannot be learned, and names the remedy.
+    ``problem`` says why the state cannot be learned, and names the remedy. ``is_loading``: a part of the
+    state is read for the first time, and a query that started now would have to read it itself.
     """
 
     task: TaskId
     bytes_behind: int | None = None
     state_bytes: int = 0
     problem: str = ""
+    is_loading: bool = False
 
 
 Tell = Callable[[int, Behind], None]
@@ -208,7 +210,9 @@ class _Learner:
         return not self._thread.is_alive()
 
     def report(self) -> Learned:
-        total = sum(self._parts.copy().values(), Behind())
+        parts = self._parts.copy()
+        total = sum(parts.values(), Behind())
+        is_loading = total.unread > 0 or len(parts) < len(self._units)
         now_s, left = self._clock(), total.bytes
         if left and left == total.state_bytes:
             # The first load takes long: its files show how far it is.
@@ -218,7 +222,13 @@ class _Learner:
             left = max(1, left - size)
         seen_s = self._seen_s
         is_known = seen_s is not None and now_s - seen_s <= STALE_S and not self._problem
-        return Learned(self._task, left if is_known else None, total.state_bytes, self._problem)
+        return Learned(
+            self._task,
+            left if is_known else None,
+            total.state_bytes,
+            self._problem,
+            is_loading and not self._problem,
+        )
 
     def _live(self) -> None:
         try:

@@ -66,13 +66,17 @@ def disk_of(path: Path) -> Disk:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """``bytes`` are to be read until the newest commit, of a state of ``state_bytes``."""
+    """``bytes`` are to be read until the newest commit, of a state of ``state_bytes``; nothing of ``unread``
+    stores has been read yet."""
 
     bytes: int = 0
     state_bytes: int = 0
+    unread: int = 0
 
     def __add__(self, other: "Behind") -> "Behind":
-        return Behind(self.bytes + other.bytes, self.state_bytes + other.state_bytes)
+        return Behind(
+            self.bytes + other.bytes, self.state_bytes + other.state_bytes, self.unread + other.unread
+        )
 
 
 class _Kept(NamedTuple):
@@ -183,7 +187,7 @@ class UnitLearner:
         for key, to in newest.items():
             at = self._at(key)
             left = files[key].behind(None if at is None else at.version, to.version)
-            total += Behind(left, files[key].behind(None, to.version))
+            total += Behind(left, files[key].behind(None, to.version), int(at is None))
         return total
 
     def _check_room(self, behind: Behind) -> None:

@@ -141,10 +141,11 @@ def progress(task: Row, now_ms: int) -> str:
     if report.get("lag"):
         words.append(f"{report['lag']:,} behind")
     words += [str(report[key]) for key in ("trouble", "note") if report.get(key)]
-    if said := task.get("learning") or learning(task, now_ms):
-        words.append(said)
     if has_figures and is_old(task, now_ms):
         words.append(f"as of {age(task['at_ms'], now_ms)} ago" if task.get("at_ms") else "of unknown age")
+    # Not as old as the task's own report: members report every few seconds what they learn.
+    if said := task.get("learning") or learning(task, now_ms):
+        words.append(said)
     return ", ".join(words)
 
 
