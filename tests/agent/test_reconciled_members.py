@@ -152,3 +152,15 @@ def test_members_leave_rounds_start_tasks_and_give_some_to_one_that_joins(group:
     eventually(lambda: list(group.running().values()).count("lake-2") >= 2, 20, "it has what others gave")
     eventually(lambda: group.running().keys() == tasks(a=4, b=2), 20)
     assert group.generation == 4
+
+
+def test_members_offer_rounds_only_once_the_policy_asks_for_them(group: Reconciling) -> None:
+    group.begin(1)
+    [member] = group.members
+
+    def first() -> str:
+        return str(member.group.listener.protocols()[0][0])
+
+    assert first() == "reconciled"
+    group.lead.submit(ev.PolicyChanged(Policy(join_wait_ms=0)))
+    eventually(lambda: first() == "sessioned", 10)

@@ -109,6 +109,30 @@ class TestStatus:
         last = "last rebalance: generation 7, 10s ago, 3 assigned, 0 revoked in 1.25 s: Departed"
         assert text.endswith(last)
 
+    def test_epochs_and_states_of_a_group_without_rounds(self) -> None:
+        members = [
+            {
+                "identity": "lake-0",
+                "phase": "Running",
+                "state": "UNREVOKED_TASKS",
+                "epoch": 6,
+                "targetEpoch": 7,
+            },
+            {"identity": "lake-1", "phase": "Running", "state": "STABLE", "epoch": 5, "targetEpoch": 5},
+            {"identity": "lake-2", "phase": "Pending"},
+        ]
+        said = {"name": "reconciled", "reason": "", "groupEpoch": 9, "assignmentEpoch": 7}
+        text = status_text(Seen([worker(members=members, protocol=said)], []), NOW)
+        assert "\nprotocol reconciled: group epoch 9, assignment epoch 7\n" in text
+        assert rows(text, "MEMBER") == [["MEMBER", "PHASE", "TASKS", "STATE", "EPOCH", "TARGET", "MESSAGE"]]
+        assert rows(text, "lake-0") == [["lake-0", "Running", "0", "UNREVOKED_TASKS", "6", "7"]]
+        assert rows(text, "lake-2") == [["lake-2", "Pending", "0", "?", "?", "?"]]
+
+    def test_without_a_leader_the_protocol_is_unknown(self) -> None:
+        text = status_text(Seen([LAKE], []), NOW)
+        assert "\nprotocol unknown: no leader reports it now\n" in text
+        assert rows(text, "MEMBER") == [["MEMBER", "PHASE", "TASKS", "MESSAGE"]]
+
     def test_only_abnormal_conditions_are_shown_and_each_reason_once(self) -> None:
         assert [each["type"] for each in amiss(LAKE)] == ["MembersReady", "UpgradeAvailable"]
         text = status_text(Seen([LAKE], []), NOW)

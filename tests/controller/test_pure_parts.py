@@ -279,6 +279,14 @@ def test_late_events_are_passed_over_and_missed_deletions_are_made_up_for() -> N
 # --- stories ---
 
 
+def test_changes_without_rounds_are_told_by_their_epochs() -> None:
+    first = {"term": 2, "generation": 7, "epoch": 3, "assigned": 2, "revoked": 0, "cause": "Created"}
+    second = {**first, "epoch": 4, "assigned": 1}
+    before, now = ({"rebalances": each} for each in ([first], [first, second]))
+    notes = [each.note for each in happenings(before, now)]
+    assert notes == ["epoch 4: 1 tasks assigned, 0 revoked (Created)"]
+
+
 def test_changes_between_two_observations() -> None:
     def look(generation: int, **tasks: Any) -> dict[str, Any]:
         rebalance = {"term": 1, "generation": generation, "assigned": 2, "revoked": 1, "cause": "lake-1 left"}

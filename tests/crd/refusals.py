@@ -118,6 +118,23 @@ REFUSED = [
         "must be 'Default', 'Kip415' or 'Eager'",
         'supported values: "Default", "Kip415", "Eager"',
     ),
+    of_worker(
+        "protocol",
+        "reconciled",
+        "must be 'auto' or 'sessioned'",
+        'supported values: "auto", "sessioned"',
+    ),
+    together(
+        "protocol: auto is for runtime: spark; .*remove it, or use sessioned",
+        runtime="connect",
+        protocol="auto",
+    ),
+    *(
+        together(
+            "protocol: auto requires policy: Default; .*remove one of the two", policy=policy, protocol="auto"
+        )
+        for policy in ("Kip415", "Eager")
+    ),
     of_worker("groupId", "my group", "use 1 to 200 letters"),
     of_worker("groupId", "g" * 201, "use 1 to 200 letters", "may not be more than 200 bytes"),
     of_worker("bootstrapServers", "kafka", "host1:port1,host2:port2"),

@@ -20,6 +20,7 @@ from cooperator.crd import (
     to_manifest,
     worker_found,
 )
+from cooperator.crd.choices import DEFAULT_PROTOCOL, GroupProtocol
 from cooperator.crd.connector_names import named
 from cooperator.model import (
     RESERVED,
@@ -162,6 +163,27 @@ def test_only_the_connectors_of_this_worker_are_compiled() -> None:
 
     assert set(compile_desired(worker(), connectors, 1).connectors) == {"mine"}
     assert compile_desired(worker(namespace="elsewhere"), connectors, 1).connectors == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reconciles", "why"),
+    [
+        ("{protocol: auto}", True, ""),
+        ("{protocol: sessioned}", False, "protocol: sessioned"),
+        ("{runtime: connect}", False, "stock workers know rounds only"),
+        ("{runtime: connect, protocol: sessioned}", False, "stock workers know rounds only"),
+        ("{policy: Kip415}", False, "policy: Kip415 is defined in rounds"),
+        ("{policy: Eager}", False, "policy: Eager is defined in rounds"),
+    ],
+)
+def test_a_group_leaves_rounds_only_where_it_can(spec: str, reconciles: bool, why: str) -> None:
+    made = worker(spec=spec)
+    assert compile_policy(made).reconciles is reconciles
+    assert made.spec.why_in_rounds == why
+
+
+def test_without_a_protocol_one_constant_decides() -> None:
+    assert compile_policy(worker()).reconciles is (DEFAULT_PROTOCOL is GroupProtocol.AUTO)
 
 
 def test_the_policy() -> None:

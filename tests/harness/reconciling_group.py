@@ -32,13 +32,16 @@ class Reporter:
 
 
 class ReconcilingGroup(FakeGroup):
-    """``older``: identities of members of an earlier release. Reports are sent by ``report``. The members
-    ``frozen`` read answers, and report, when they go on.
+    """Reports are sent by ``report``.
+
+    ``older``: identities of members of an earlier release. ``deaf``: of those that have not read the policy.
+    The members ``frozen`` read answers, and report, when they go on.
     """
 
     def __init__(self, policy: Policy | None = None, **settings: Any) -> None:
         self.log: dict[Any, Any] = {}
         self.older: set[str] = set()
+        self.deaf: set[str] = set()
         self.frozen: set[str] = set()
         self.unread: dict[str, tuple[int, Answer | Rejection | None]] = {}
         """The last answer to each frozen member."""
@@ -64,7 +67,8 @@ class ReconcilingGroup(FakeGroup):
 
     def round(self, *, deliver: bool = True, lost_to: Collection[str] = ()) -> None:
         is_offered = self.machine.offers_reconciliation or (not self.has_led and bool(self.log))
-        able = [m for m in self.members.values() if m.is_agent and m.identity not in self.older]
+        unable = self.older | self.deaf
+        able = [m for m in self.members.values() if m.is_agent and m.identity not in unable]
         self.protocol = RECONCILED if is_offered and len(able) == len(self.members) else "sessioned"
         self.has_led = True
         super().round(deliver=deliver, lost_to=lost_to)

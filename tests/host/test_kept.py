@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cooperator.host.kept import kept_of_connector, kept_of_worker
-from cooperator.host.status import is_known
+from cooperator.host.known import is_known
 
 BEFORE: dict[str, Any] = {
     "memberSummary": "3/3",
@@ -33,6 +33,15 @@ def test_members_that_run_on_keep_their_phase_and_others_show_theirs() -> None:
     assert (made["readyReplicas"], made["memberSummary"]) == (1, "1/4")
     assert (made["tasks"], made["taskSummary"]) == (BEFORE["tasks"], "5/6")
     assert (made["held"], made["heldCount"], made["conditions"]) == ([{"task": "a-5"}], 1, ["new"])
+
+
+def test_the_protocol_and_epochs_are_not_kept() -> None:
+    epochs = {"state": "STABLE", "epoch": 7, "targetEpoch": 7}
+    members = [{**each, **epochs} for each in BEFORE["members"]]
+    before = {**BEFORE, "members": members, "protocol": {"name": "reconciled", "groupEpoch": 9}}
+    made = kept_of_worker({"members": [pending(0, "i0")], "memberSummary": "?/1"}, before, 1)
+    assert made["members"] == [BEFORE["members"][0]]
+    assert "protocol" not in made
 
 
 def test_figures_that_were_never_known_stay_unknown() -> None:

@@ -9,10 +9,11 @@ import pytest
 from cooperator.crd import Connector
 from cooperator.host import leader, worker_loop
 from cooperator.host.group import group_seen
+from cooperator.host.known import Leader
 from cooperator.host.leader import leader_settings
 from cooperator.host.platform import Goal, Observation, PlatformError, Wanted
 from cooperator.host.pool_step import HALT_KILL_MS, pool_desired
-from cooperator.host.status import Leader, WorkerFacts
+from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.service import LeaderService, NotLeading
 from cooperator.model import TaskId

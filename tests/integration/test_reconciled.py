@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Mapping
+from functools import partial
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from cooperator.leader.service import LeaderService
 from tests.harness.leader_process import desired_of
-from tests.harness.member_group import MemberGroup
+from tests.harness.member_group import MemberGroup, MemberProcess
 from tests.harness.support import eventually, slow
 
 pytestmark = pytest.mark.real
@@ -38,6 +40,17 @@ def reconciled(group: MemberGroup) -> LeaderService:
 
 def is_reconciled(leader: LeaderService) -> bool:
     return bool(leader.status().get("protocol") == "reconciled")
+
+
+def has_settled_with(leader: LeaderService, member: MemberProcess, reconciled: bool) -> bool:
+    """Whether the group has settled with this incarnation, in this protocol."""
+    status = leader.status()
+    known = {each["incarnation"] for each in status["members"]}
+    return bool(
+        member.incarnation in known
+        and status["settled"]
+        and (status["protocol"] == "reconciled") is reconciled
+    )
 
 
 def want(group: MemberGroup, leader: LeaderService, *names: str) -> float:
@@ -90,6 +103,40 @@ def test_members_of_both_kinds_come_and_go_in_every_order(group: MemberGroup) ->
         eventually(lambda: is_reconciled(leader) and leader.status()["settled"], 90, "rounds have ended")
     assert set(group.runs(*ALL).values()) == set(WORKERS)
     assert group.journal.starts() >= starts
+
+
+@slow("env -u CI pytest tests/integration/test_reconciled.py -k every_order")
+@pytest.mark.parametrize("order", [*permutations(("w-0", "w-1", "w-2"))], ids="".join)
+def test_members_are_upgraded_and_downgraded_under_load_in_every_order(
+    group: MemberGroup, order: tuple[str, ...]
+) -> None:
+    """In CI, ``tests/leader/test_reconciled.py`` has every order.
+
+    Each member that is replaced has its own tasks again, and no others start anew. A connector is added at
+    each step, and must run.
+    """
+    leader = group.leader({"a": A}, order, session_timeout_ms=6_000, policy=POLICY)
+    eventually(lambda: leader.status().get("leading"), 60, "the leader has made its topics")
+    members = {identity: group.member(identity, older=True) for identity in order}
+    eventually(lambda: set(group.journal.running().values()) == {*order}, 90, "each has tasks")
+    eventually(lambda: leader.status()["settled"], 60)
+    names: list[str] = []
+    older = {*order}
+    for is_older in (False, True, False):
+        for identity in order:
+            before = group.journal.running()
+            others = {task: group.journal.starts(task) for task in before if before[task] != identity}
+            members[identity].kill()
+            group.facts(leader, order)
+            older = older | {identity} if is_older else older - {identity}
+            members[identity] = group.member(identity, older=is_older)
+            is_there = partial(has_settled_with, leader, members[identity], not older)
+            eventually(is_there, 90, f"{identity} is replaced")
+            names.append(f"n{len(names)}")
+            want(group, leader, *names)
+            after = group.runs(*before, f"{names[-1]}-0")
+            assert {task: after[task] for task in before} == before
+            assert {task: group.journal.starts(task) for task in others} == others
 
 
 @slow("env -u CI pytest tests/integration/test_reconciled.py")

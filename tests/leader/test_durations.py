@@ -1,5 +1,7 @@
 """The duration of a round: from its cause until all assigned tasks run."""
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +9,11 @@ import pytest
 
 from cooperator.leader.observability.durations import Durations
 from cooperator.leader.observability.projection import project
+from cooperator.leader.rebalance_lines import RebalanceLines
+from cooperator.model import Policy
 from cooperator.planner.view import Facts
 from tests.harness.fake_group import FakeGroup
+from tests.harness.reconciling_group import reconciled_group
 
 
 def rounds(group: FakeGroup) -> list[dict[str, Any]]:
@@ -118,3 +123,79 @@ def test_the_first_report_of_each_task_counts_though_others_start_later() -> Non
     rounds, starts = known.rounds.shown(), known.starts.shown()
     assert (rounds["counts"][-1], rounds["sum_s"]) == (2, 0.2 + 60.2)
     assert (starts["counts"][-1], starts["sum_s"]) == (2, 0.5 + 60.0)
+
+
+def test_targets_without_rounds_are_told_apart_by_their_epochs() -> None:
+    """A moved task starts when it is released, at a later epoch that no target has."""
+    first = {"term": 2, "generation": 7, "since_ms": 1_000, "at_ms": 1_000, "assigned": 1, "revoked": 1}
+    second = {**first, "since_ms": 5_000, "at_ms": 5_000, "revoked": 0}
+    look = {
+        "rebalances": [{**first, "epoch": 3}, {**second, "epoch": 6}],
+        "tasks": [
+            {"name": "a-0", **task("RUNNING", 3_000, "2.4")},
+            {"name": "a-1", **task("RUNNING", 5_200, "2.6")},
+            {"name": "a-2", **task("RUNNING", 900, "2.2")},
+            {"name": "a-3", **task("RUNNING", 900, "1.6")},
+        ],
+    }
+    known = Durations()
+    known.note(look)
+    assert durations(look) == [2_000, 200]
+    assert known.rounds.shown()["sum_s"] == 2.2
+
+
+def test_a_change_without_a_round_counts_from_its_own_cause_and_has_its_moves() -> None:
+    group = reconciled_group()
+    before = dict(group.machine.state.history.counters)
+    group.join("lake-3")
+    group.round()
+    group.settle()
+    group.advance(10_000)
+    group.desire(a=6, b=1)
+    told_ms = group.now_ms
+    group.settle()
+    counters = group.machine.state.history.counters
+    grown = {name: counters[name] - before[name] for name in counters}
+    assert grown == {"rebalances": 2, "assigned": 2, "revoked": 1, "moved": 1}
+    last = project(group.machine.state, group.statuses)["rebalances"][-1]
+    assert 0 <= last["since_ms"] - told_ms <= 50
+    assert last["epoch"] > 0
+    assert last["cause"] == "Created"
+
+
+def test_tasks_of_a_member_whose_end_was_known_before_the_round_count_as_moved() -> None:
+    group = reconciled_group(Policy(scheduled_rebalance_max_delay_ms=20_000))
+    before = dict(group.machine.state.history.counters)
+    lost = group.runs("lake-1")
+    incarnation = group.of("lake-1").incarnation
+    group.facts(Facts(ended=frozenset({("lake-1", f"incarnation-{incarnation}")})))
+    group.advance(500)
+    group.die("lake-1")
+    group.round()
+    group.advance(25_000)
+    group.settle()
+    counters = group.machine.state.history.counters
+    assert counters["moved"] - before["moved"] == len(lost)
+    assert group.machine.state.history.rebalances[-1].cause == "HoldEnded"
+    assert counters["assigned"] - before["assigned"] == len(lost)
+
+
+def test_rounds_of_a_term_are_not_mistaken_for_targets() -> None:
+    look = projected(task("RUNNING", 3_000), task("RUNNING", 3_100, "1.9"))
+    Durations().note(look)
+    assert durations(look) == [200, 0]
+
+
+def test_each_change_has_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    group = reconciled_group()
+    lines = RebalanceLines()
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            lines.say(group.machine.state.history.rebalances)
+            group.desire(a=6, b=1)
+            group.settle()
+        lines.say(group.machine.state.history.rebalances)
+    said = [record.getMessage() for record in caplog.records if "assigned" in record.getMessage()]
+    assert len(said) == len(group.machine.state.history.rebalances)
+    assert said[0] == "generation 1: 0 assigned, 0 revoked, 0 held: members changed"
+    assert re.fullmatch(r"epoch \d+: 1 assigned, 0 revoked, 0 held: Created", said[-1])

@@ -1,12 +1,13 @@
 """Conversations with a leader whose group leaves rounds: who is told what, and what is in the log before."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
 from cooperator.leader import events as ev
+from cooperator.leader.group_memory import restored, stripped
 from cooperator.leader.observability.projection import is_settled, project
-from cooperator.leader.reconciled import restored, stripped
 from cooperator.model import INSTANCE, Epoch, Memory, Policy, TaskId, Warmth
 from cooperator.planner.view import Facts
 from cooperator.reconciliation import Answer, Rejection, Report, fold
@@ -56,6 +57,72 @@ class TestTheProtocol:
         group.settle()
         assert group.is_reconciled
         assert set(group.all_running()) == tasks("a", INSTANCE, *range(6))
+
+    @pytest.mark.parametrize("order", [*permutations(("lake-0", "lake-1", "lake-2"))])
+    def test_members_are_upgraded_and_downgraded_in_every_order_and_others_run_on(
+        self, order: tuple[str, ...]
+    ) -> None:
+        group = ReconcilingGroup(POLICY)
+        group.older = {*order}
+        for identity in sorted(order):
+            group.join(identity)
+        group.facts(Facts(expected=frozenset(order)))
+        group.round()
+        group.desire(a=6)
+        group.settle()
+        assert group.post("a", *(f"u{n}" for n in range(6))) == 204
+        group.settle()
+        for is_older in (False, True, False):
+            for identity in order:
+                before = {m.identity: [*m.starts] for m in group.members.values()}
+                own = group.runs(identity)
+                group.die(identity)
+                group.older = group.older | {identity} if is_older else group.older - {identity}
+                group.join(identity)
+                group.round()
+                group.settle()
+                assert group.is_reconciled is not bool(group.older)
+                assert group.runs(identity) == own
+                for other in {*order} - {identity}:
+                    assert group.of(other).starts == before[other], "nothing is started anew"
+
+    def test_a_member_that_has_not_read_the_policy_costs_few_rounds(self) -> None:
+        group = ReconcilingGroup()
+        group.deaf = {"lake-0"}
+        group.join("lake-0")
+        group.round()
+        group.desire(a=2)
+        rounds = 0
+        for _ in range(120):
+            group.advance(1_000)
+            if group.rejoins:
+                group.round()
+                rounds += 1
+        assert not group.is_reconciled
+        assert rounds < 12
+        assert "has not read the policy" in group.machine.why_in_rounds(group.now_ms)
+        group.deaf = set()
+        group.advance(60_000)
+        group.settle()
+        assert group.is_reconciled
+
+    def test_it_leaves_rounds_by_itself_after_ten_minutes_with_a_member_that_was_not_reached(self) -> None:
+        group = reconciled_group()
+        group.join("lake-3")
+        lost = group.of("lake-3")
+        group.round(lost_to=["lake-3"])
+        group.advance(POLICY.lease_ms // 2)
+        for member in [*group.members.values()]:
+            if member is not lost:
+                group.report(member)
+        group.advance(POLICY.lease_ms // 2 + 2_000)
+        group.settle()
+        assert group.machine.why_in_rounds(group.now_ms) == "lake-3 does not reach the leader"
+        group.advance(590_000)
+        assert group.rejoins == []
+        group.advance(20_000)
+        group.settle()
+        assert group.is_reconciled
 
     def test_a_round_that_names_no_tasks_and_whose_leader_knows_none_is_repeated(self) -> None:
         group = ReconcilingGroup()
@@ -187,6 +254,25 @@ class TestDepartures:
         group.round()
         assert set(back.running) == lost
         assert {i: group.runs(i) for i in others} == others
+
+    def test_a_member_that_is_back_and_reports_late_has_its_own_tasks_again(self) -> None:
+        group = reconciled_group(POLICY)
+        group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"})))
+        lost = group.runs("lake-1")
+        others = {i: group.runs(i) for i in ("lake-0", "lake-2")}
+        group.die("lake-1")
+        group.round()
+        group.settle()
+        back = group.join("lake-1")
+        group.round(lost_to=["lake-1"])
+        group.desire(a=6, b=1)
+        group.advance(5_000)
+        assert TaskId("b", INSTANCE) in group.all_running(), "a new task waits for nobody"
+        assert lost.isdisjoint(group.all_running())
+        group.round()
+        group.settle()
+        assert lost <= set(back.running)
+        assert all(tasks <= group.runs(i) for i, tasks in others.items())
 
     def test_they_move_when_the_hold_is_over(self) -> None:
         group = reconciled_group(POLICY)

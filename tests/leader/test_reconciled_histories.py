@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from cooperator.leader.reconciled import ROUNDS_MS
+from cooperator.leader.offer import ROUNDS_MS
 from cooperator.model import Epoch, Policy, TaskId
 from cooperator.reconciliation import fold
 from tests.harness.fake_group import FakeGroup

@@ -69,6 +69,13 @@ def member(identity: str, incarnation: str, *owned: str) -> dict[str, Any]:
 LEADER: dict[str, Any] = {
     "leading": True,
     "generation": 7,
+    "protocol": "reconciled",
+    "reconciliation": {
+        "epoch": 12,
+        "assignment_epoch": 11,
+        "settled": False,
+        "members": {"lake-0": {"state": "UNREVOKED_TASKS", "epoch": 10, "target_epoch": 11}},
+    },
     "members": [member("lake-0", "inc0", "sources", "sources-0"), member("lake-1", "earlier", "sources-1")],
     "tasks": [
         task("sources", -1, "RUNNING", "lake-0", progress='{"units": 8, "tasks": 2}'),
@@ -108,8 +115,8 @@ def lines(text: str) -> list[list[str]]:
 
 def test_workers(view: dict[str, Any]) -> None:
     assert lines(tables.workers_table(view["workers"], NOW)) == [
-        ["NAME", "MEMBERS", "TASKS", "HELD", "STATE", "AGE", "MESSAGE"],
-        ["lake", "1/2", "1/2", "1", "CrashLoop", "100s", "lake-1 crashed"],
+        ["NAME", "MEMBERS", "TASKS", "HELD", "PROTOCOL", "STATE", "AGE", "MESSAGE"],
+        ["lake", "1/2", "1/2", "1", "reconciled", "CrashLoop", "100s", "lake-1 crashed"],
     ]
 
 
@@ -193,10 +200,34 @@ def test_tasks_that_failed(view: dict[str, Any]) -> None:
 
 def test_a_member_whose_former_incarnation_the_group_still_has_is_pending(view: dict[str, Any]) -> None:
     assert lines(tables.members_table(view["members"], NOW)) == [
-        ["NAME", "WORKER", "PHASE", "TASKS", "RESTARTS", "PID", "AGE", "MESSAGE"],
-        ["lake-0", "lake", "Running", "2", "0", "11", "90s"],
-        ["lake-1", "lake", "Pending", "0", "1", "12", "3s", "lake-1 crashed"],
+        ["NAME", "WORKER", "PHASE", "TASKS", "STATE", "EPOCH", "TARGET", "RESTARTS", "PID", "AGE", "MESSAGE"],
+        ["lake-0", "lake", "Running", "2", "UNREVOKED_TASKS", "10", "11", "0", "11", "90s"],
+        ["lake-1", "lake", "Pending", "0", "?", "?", "?", "1", "12", "3s", "lake-1 crashed"],
     ]
+
+
+def test_members_have_no_epochs_in_rounds_and_none_that_may_be_out_of_date() -> None:
+    for said in ({"reconciliation": None, "protocol": "sessioned"}, {"stale": True}):
+        view = state_view(STORED, {("default", "lake"): replace(SEEN, leader={**LEADER, **said})}, NOW)
+        assert "EPOCH" not in tables.members_table(view["members"], NOW)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [
+        (None, "protocol unknown: no leader reports it now"),
+        (
+            {"name": "sessioned", "reason": "lake-3 offers rounds only"},
+            "protocol sessioned: lake-3 offers rounds only",
+        ),
+        (
+            {"name": "reconciled", "reason": "", "groupEpoch": 12, "assignmentEpoch": 11},
+            "protocol reconciled: group epoch 12, assignment epoch 11",
+        ),
+    ],
+)
+def test_the_protocol_in_words(protocol: dict[str, Any] | None, words: str) -> None:
+    assert tables.protocol_words(protocol) == words
 
 
 def test_a_member_that_left_for_good_is_not_shown_and_one_that_will_be_back_is() -> None:
@@ -313,7 +344,14 @@ def test_a_member_is_ready_when_its_runtime_is_up(runtime: str, phase: str, mess
 
 def test_without_a_daemon_states_are_unknown(tmp_path: Path) -> None:
     view = unknown_view(STORED, NOW)
-    assert lines(tables.workers_table(view["workers"], NOW))[1][:5] == ["lake", "?/2", "?", "?", "Unknown"]
+    assert lines(tables.workers_table(view["workers"], NOW))[1][:6] == [
+        "lake",
+        "?/2",
+        "?",
+        "?",
+        "?",
+        "Unknown",
+    ]
     assert lines(tables.connectors_table(view["connectors"], NOW))[1][3:5] == ["?", "Unknown"]
 
 
@@ -323,8 +361,8 @@ def test_a_namespace_is_shown_when_there_is_more_than_one() -> None:
     )
     view = unknown_view(Stored((*STORED.workers, *other)), NOW)
     assert lines(tables.workers_table(view["workers"], NOW))[1:] == [
-        ["default", "lake", "?/2", "?", "?", "Unknown", "100s"],
-        ["data", "pond", "?/1", "?", "?", "Unknown", "<none>"],
+        ["default", "lake", "?/2", "?", "?", "?", "Unknown", "100s"],
+        ["data", "pond", "?/1", "?", "?", "?", "Unknown", "<none>"],
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cooperator.controller.observe import Body, container, has_ended, phase, pod
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 from cooperator.host.stock import Incarnation
 from cooperator.model import PodIncarnation
 from cooperator.pool import Phase

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cooperator.controller.story import Happening
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 from cooperator.model import TaskState
 from cooperator.model.text import counted
 

@@ -18,7 +18,7 @@ from cooperator.connectors.state_query import decode as decode_query
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 from cooperator.model.text import choice
 from cooperator.rest.parts import ChangeVerb, OffsetChange
 

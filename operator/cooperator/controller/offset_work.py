@@ -30,7 +30,7 @@ from cooperator.controller.offset_requests import (
 from cooperator.controller.story import Happening
 from cooperator.crd import Connector, Worker
 from cooperator.host.at_rest import why_not_at_rest
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 from cooperator.leader.service import LeaderService
 from cooperator.model.text import counted
 from cooperator.rest.answers import RequestRefused

@@ -35,10 +35,11 @@ from cooperator.crd import Condition, Worker
 from cooperator.crd.choices import DeletionPolicy
 from cooperator.crd.conditions import NAME_TAKEN, NOT_ALLOWED
 from cooperator.crd.connector_names import named
+from cooperator.host.known import Leader
 from cooperator.host.leader import leader_settings
 from cooperator.host.platform import Causes, Goal, Observation, Wanted
 from cooperator.host.pool_step import pool_desired
-from cooperator.host.status import Leader, WorkerFacts
+from cooperator.host.status import WorkerFacts
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.leader.settings import ServiceSettings

@@ -32,7 +32,8 @@ from cooperator.crd import (
 from cooperator.crd.conditions import INVALID_SPEC, REPLICA_FAILURE
 from cooperator.crd.status import timestamp
 from cooperator.host.kept import kept_of_connector, kept_of_worker
-from cooperator.host.status import NO_TASKS, WorkerFacts, connector_status, is_known, worker_status
+from cooperator.host.known import NO_TASKS, is_known
+from cooperator.host.status import WorkerFacts, connector_status, worker_status
 from cooperator.leader.service import LeaderService
 from cooperator.logs import LogUnavailable
 

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
+from cooperator.leader.observability.durations import round_of
 from cooperator.model import is_amiss
 from cooperator.model.text import counted
 from cooperator.model.trace import error_of
+from cooperator.terminal.tables import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +35,14 @@ def happenings(before: Leader, now: Leader) -> Iterator[Happening]:
 
 
 def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
-    known = {(r["term"], r["generation"]) for r in before.get("rebalances", ())} if before else set()
+    known = {round_of(each) for each in before.get("rebalances", ())} if before else set()
     for each in now.get("rebalances", ()):
-        if (each["term"], each["generation"]) in known:
+        if round_of(each) in known:
             continue
         if each["assigned"] or each["revoked"]:
             yield Happening(
                 "Rebalanced",
-                f"generation {each['generation']}: {each['assigned']} tasks assigned, {each['revoked']} "
+                f"{name_of(each)}: {each['assigned']} tasks assigned, {each['revoked']} "
                 f"revoked ({each['cause'] or 'no cause known'}{_by(each)})",
             )
 

@@ -1,6 +1,7 @@
 """The choices of a Worker's fields."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class Runtime(StrEnum):
@@ -19,6 +20,20 @@ class SchedulingPolicy(StrEnum):
     DEFAULT = "Default"
     KIP415 = "Kip415"
     EAGER = "Eager"
+
+
+class GroupProtocol(StrEnum):
+    """auto: the group leaves rounds as soon as all its members can. sessioned: it stays in rounds."""
+
+    AUTO = "auto"
+    SESSIONED = "sessioned"
+
+
+DEFAULT_PROTOCOL: Final = GroupProtocol.SESSIONED
+"""The protocol of Workers without ``spec.protocol``.
+
+It is in no schema: an API server would write it into each object, also where it contradicts other fields.
+"""
 
 
 class Spread(StrEnum):

@@ -65,6 +65,7 @@ def compile_policy(worker: Worker) -> Policy:
         strict_spread=spec.spread is Spread.STRICT,
         fencing=Fencing(spec.fencing),
         hung_after_ms=spec.stock.hung_after_ms,
+        reconciles=not spec.why_in_rounds,
         depart_warm_ms=max(spec.drain_timeout_ms - HAND_OVER_MS, spec.drain_timeout_ms // 2),
     )
 

@@ -16,7 +16,8 @@ from cooperator.crd.connector import BOUND_TO_NAME, STAYS_WITH_ITS_WORKER, Conne
 from cooperator.crd.projection import Projection
 from cooperator.crd.rules import VALIDATIONS, Rule, all_hold, stays
 from cooperator.crd.status import ConnectorStatus, WorkerStatus
-from cooperator.crd.worker import WORKER_NAME, Worker, WorkerSpec
+from cooperator.crd.worker import Worker, WorkerSpec
+from cooperator.crd.worker_parts import WORKER_NAME
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -18,6 +18,7 @@ __all__ = [
     "ConnectorStatus",
     "HeldTaskStatus",
     "MemberStatus",
+    "ProtocolStatus",
     "RebalanceStatus",
     "TaskCounts",
     "TaskStatusEntry",
@@ -58,6 +59,39 @@ class MemberStatus(Projection):
     incarnation: Word = Field(default="", description="incarnation: identifies one run of the member")
     tasks: Count = Field(default=0, description="number of tasks")
     message: Sentence = Field(default="", description="explanation of the phase")
+    state: Word = Field(
+        default="",
+        description=(
+            "STABLE, UNREVOKED_TASKS (it is to release tasks) or UNRELEASED_TASKS (others are to release "
+            "tasks for it); empty: not known, or tasks are assigned in rounds"
+        ),
+    )
+    epoch: Count | None = Field(
+        default=None, description="epoch that the member has reached; absent as for an empty state"
+    )
+    target_epoch: Count | None = Field(
+        default=None, description="epoch at which the member's target last changed; absent likewise"
+    )
+
+
+class ProtocolStatus(Projection):
+    """The protocol that the group uses now, as its leader says."""
+
+    name: Word = Field(
+        description=(
+            "reconciled: tasks are reconciled without rounds; sessioned, compatible or default: they are "
+            "assigned in rounds"
+        )
+    )
+    reason: Sentence = Field(
+        default="", description="why the group is in rounds; empty: it is not, or leaves them in the next one"
+    )
+    group_epoch: Count | None = Field(
+        default=None, description="number of changes of the group without rounds; absent in rounds"
+    )
+    assignment_epoch: Count | None = Field(
+        default=None, description="group epoch of the newest target; absent in rounds"
+    )
 
 
 class HeldTaskStatus(Projection):
@@ -78,11 +112,12 @@ class AdoptedStatus(Projection):
 
 
 class RebalanceStatus(Projection):
-    """The last round that changed something: its cause, its changes, its duration."""
+    """The last round, or change without a round, that changed something: its cause, changes and duration."""
 
     generation: Count = Field(description="the group's generation")
-    at: Time = Field(description="time of the round")
-    reason: Sentence = Field(default="", description="cause of the round")
+    epoch: Count | None = Field(default=None, description="the group's epoch; absent in rounds")
+    at: Time = Field(description="its time")
+    reason: Sentence = Field(default="", description="its cause")
     assigned: Count = Field(default=0, description="number of assigned tasks")
     revoked: Count = Field(default=0, description="number of revoked tasks")
     duration_ms: Count = Field(
@@ -139,7 +174,12 @@ class WorkerStatus(Projection):
             "Orphan), which keep running"
         ),
     )
-    last_rebalance: RebalanceStatus | None = Field(default=None, description="the last round of the group")
+    protocol: ProtocolStatus | None = Field(
+        default=None, description="the protocol that the group uses now; absent: not known"
+    )
+    last_rebalance: RebalanceStatus | None = Field(
+        default=None, description="the last rebalance of the group"
+    )
     conditions: Conditions = Field(default=(), description="conditions, as in Kubernetes")
 
     @model_validator(mode="before")

@@ -1,16 +1,16 @@
 """Worker: a pool of members that form one Kafka group."""
 
-import re
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from cooperator.crd.base import API_VERSION, Lenient, Model, ObjectMeta
 from cooperator.crd.choices import (
+    DEFAULT_PROTOCOL,
     DeletionPolicy,
     Fencing,
     GroupPolicy,
-    RolloutStrategy,
+    GroupProtocol,
     Runtime,
     SchedulingPolicy,
     Spread,
@@ -32,62 +32,22 @@ from cooperator.crd.pod import (
     has_version,
     unique,
 )
-from cooperator.crd.rules import LIGHTEST, NOT_WEIGHTLESS, Form, Rule, dns_label, unchanged
+from cooperator.crd.rules import LIGHTEST, NOT_WEIGHTLESS, Rule, unchanged
 from cooperator.crd.runtimes import misplaced
 from cooperator.crd.spark import Spark
-from cooperator.crd.worker_rules import ONE_RUNTIME, SPEC_RULES
+from cooperator.crd.worker_parts import (
+    ASSIGNOR,
+    GROUP_ID,
+    LOCATION,
+    WORKER_NAME,
+    Rest,
+    Rollout,
+    checked_servers,
+)
+from cooperator.crd.worker_rules import NOT_WITH_POLICIES, NOT_WITH_STOCK, ONE_RUNTIME, SPEC_RULES
 
 _INT32_MAX: Final = 2_147_483_647
 _DAY_MS: Final = 86_400_000
-WORKER_NAME: Final = dns_label(52)
-"""Pods are named NAME-ORDINAL, and their names are labels."""
-ASSIGNOR: Final = Form(
-    r"[A-Za-z][A-Za-z0-9_-]*", "use an assignor: Sticky, Spread, Uniform, Range, or a plug-in's", 63
-)
-GROUP_ID: Final = Form(
-    r"[a-zA-Z0-9._-]+",
-    "use 1 to 200 letters, digits, '.', '_' and '-': the names of the group's topics contain it",
-    200,
-)
-LOCATION: Final = Form(
-    r"s3a://[^ \t\r\n/]([^\r\n]*[^ \t\r\n])?|/([^\r\n]*[^ \t\r\n])?|[^ \t\r\n/:]([^\r\n:]*[^ \t\r\n:])?",
-    "write a directory such as /a/directory, or s3a://bucket/path, without spaces around it",
-    1024,
-)
-
-
-def _bootstrap_servers(servers: str) -> str:
-    for server in servers.split(","):
-        host, separator, port = server.strip().rpartition(":")
-        if not (host and separator and re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) < 65_536):
-            raise ValueError(f"{server.strip()!r} is not host:port; write host1:port1,host2:port2")
-    return servers
-
-
-class Rollout(Model):
-    """Replacement of members when their template changes."""
-
-    strategy: Annotated[RolloutStrategy, Lenient] = Field(
-        default=RolloutStrategy.HOLD,
-        description=(
-            "Hold: a member is replaced in place while its tasks wait; Drain: its tasks move away first"
-        ),
-    )
-    max_unavailable: int = Field(
-        default=1, ge=1, le=1000, description="maximum number of unavailable members"
-    )
-
-
-class Rest(Model):
-    """Kafka Connect's REST API in front of a Worker's group."""
-
-    enabled: bool = Field(default=False, description="whether the API is served")
-    port: int = Field(
-        default=8083,
-        ge=1,
-        le=65_535,
-        description="port of the Service NAME-rest on Kubernetes, or of 127.0.0.1 with `cooperator local`",
-    )
 
 
 class WorkerSpec(Model):
@@ -111,7 +71,7 @@ class WorkerSpec(Model):
     bootstrap_servers: (
         Annotated[
             str,
-            AfterValidator(_bootstrap_servers),
+            AfterValidator(checked_servers),
             Field(max_length=4096),
             Rule(
                 "self.matches('^ *[^ ,]+:[0-9]{1,5} *(, *[^ ,]+:[0-9]{1,5} *)*$')",
@@ -128,6 +88,14 @@ class WorkerSpec(Model):
         description=(
             "Kip415 plans as Kafka's own leader does, for comparison; Eager, for benchmarks only, stops all "
             "tasks in every rebalance, as Kafka Connect did before KIP-415"
+        ),
+    )
+    protocol: Annotated[GroupProtocol, Lenient] | None = Field(
+        default=None,
+        description=(
+            "auto: the group reconciles tasks without rounds as soon as all its members can; sessioned: it "
+            f"stays in rounds, as with runtime: connect and other policies than Default; default: "
+            f"{DEFAULT_PROTOCOL}"
         ),
     )
     scheduled_rebalance_max_delay_ms: int = Field(
@@ -296,6 +264,17 @@ class WorkerSpec(Model):
         return self.runtime is Runtime.CONNECT
 
     @property
+    def why_in_rounds(self) -> str:
+        """Return why this spec keeps the group in rounds; empty if it leaves them once all members can."""
+        if self.is_stock:
+            return "stock workers know rounds only"
+        if self.policy is not SchedulingPolicy.DEFAULT:
+            return f"policy: {self.policy} is defined in rounds"
+        if (self.protocol or DEFAULT_PROTOCOL) is GroupProtocol.AUTO:
+            return ""
+        return f"protocol: {GroupProtocol.SESSIONED}" + ("" if self.protocol else " is the default")
+
+    @property
     def stock(self) -> Connect:
         """The configuration of stock workers, with defaults if the spec has none."""
         return self.connect or Connect()
@@ -363,6 +342,14 @@ class WorkerSpec(Model):
                 f"({longest_silence_ms}): members would stop their tasks in every slow round. Raise leaseMs "
                 "or lower rebalanceTimeoutMs"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _leaves_rounds(self) -> "WorkerSpec":
+        if self.protocol is GroupProtocol.AUTO and self.is_stock:
+            raise ValueError(f"protocol: auto {NOT_WITH_STOCK}")
+        if self.protocol is GroupProtocol.AUTO and self.policy is not SchedulingPolicy.DEFAULT:
+            raise ValueError(f"protocol: auto {NOT_WITH_POLICIES}, not {self.policy}: remove one of the two")
         return self
 
     @model_validator(mode="after")

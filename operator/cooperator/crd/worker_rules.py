@@ -9,6 +9,10 @@ ONE_RUNTIME: Final = "members of two runtimes cannot share a group"
 BOUND_TO_TOPIC: Final = "it contains the group's connectors and their progress"
 BOUND_TO_GROUP: Final = "the members and the state of the group are bound to it"
 PROGRESS_IS_THERE: Final = "it contains the progress of all tasks"
+NOT_WITH_STOCK: Final = (
+    "is for runtime: spark; stock workers know Kafka Connect's rounds only: remove it, or use sessioned"
+)
+NOT_WITH_POLICIES: Final = "requires policy: Default; Kip415 and Eager are defined in rounds"
 
 SPEC_RULES: Final = all_hold(
     unchanged_within("groupId", prefix="spec", why=BOUND_TO_GROUP),
@@ -48,6 +52,16 @@ SPEC_RULES: Final = all_hold(
         "policy: Eager requires members that stop their tasks before they join, and stock workers "
         "do so only by their own connect.protocol: use Default or Kip415",
         ".policy",
+    ),
+    Rule(
+        "!has(self.protocol) || self.protocol != 'auto' || self.runtime == 'spark'",
+        f"protocol: auto {NOT_WITH_STOCK}",
+        ".protocol",
+    ),
+    Rule(
+        "!has(self.protocol) || self.protocol != 'auto' || self.policy == 'Default'",
+        f"protocol: auto {NOT_WITH_POLICIES}: remove one of the two",
+        ".protocol",
     ),
     Rule(
         "!has(self.version) || !has(self.image) || !self.image.matches('@|:[^/]*$')",

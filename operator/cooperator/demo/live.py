@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cooperator.model.text import counted
-from cooperator.terminal.tables import task_words
+from cooperator.terminal.tables import name_of, task_words
 
 _COLOURS: Final = {
     "RUNNING": "green",
@@ -152,7 +152,7 @@ def _rebalances(shown: DemoView) -> Text:
     lines = ["last rebalances:"]
     for last in rounds[-3:]:
         lines.append(
-            f"  generation {last['generation']}: {last['assigned']} assigned, {last['revoked']} revoked, "
+            f"  {name_of(last)}: {last['assigned']} assigned, {last['revoked']} revoked, "
             f"{last['moved']} moved, {last['held']} held ({last['cause']})"
         )
     return Text("\n".join(lines), style="dim")

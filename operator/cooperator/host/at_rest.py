@@ -2,7 +2,7 @@
 
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 from cooperator.model import TargetState, TaskState
 
 

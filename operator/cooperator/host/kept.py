@@ -7,6 +7,8 @@ from cooperator.crd.status import ratio
 
 _OF_BOTH: Final = ("tasks", "taskSummary", "heldSummary")
 _OF_WORKERS: Final = ("held", "heldCount", "adopted", "adoptedCount", "lastRebalance")
+_OF_LEADERS: Final = frozenset({"state", "epoch", "targetEpoch"})
+"""A member's figures that are not carried over: a leader elsewhere may have changed them."""
 _OF_CONNECTORS: Final = ("state", "taskStatuses", "lag", "stateRows", "stateBytes")
 """Rates are not carried over, since they would look current."""
 
@@ -43,7 +45,9 @@ def kept_of_connector(now: Status, before: Status) -> dict[str, Any]:
 
 def _kept_member(now: Status, before: Status) -> Status:
     same = now.get("incarnation") and now["incarnation"] == before.get("incarnation")
-    return before if same and now["phase"] == "Pending" else now
+    if not (same and now["phase"] == "Pending"):
+        return now
+    return {name: value for name, value in before.items() if name not in _OF_LEADERS}
 
 
 def _chosen(status: Status, names: tuple[str, ...]) -> dict[str, Any]:

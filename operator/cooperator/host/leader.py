@@ -14,8 +14,8 @@ from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker, compile_policy
 from cooperator.host.gate import passing
 from cooperator.host.group import departures
+from cooperator.host.known import Leader
 from cooperator.host.platform import Causes, Observation, event_of
-from cooperator.host.status import Leader
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, NotLeading, ServiceSettings
 from cooperator.leader.tls import ServerCertificates

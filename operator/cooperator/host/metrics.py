@@ -19,6 +19,7 @@ from prometheus_client.utils import floatToGoString
 from cooperator.leader.distribution import BOUNDS_S
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE
+from cooperator.reconciliation import MemberState
 
 Status = Mapping[str, Any]
 """A leader's status, as returned by ``LeaderService.status``; empty before the first call."""
@@ -46,6 +47,8 @@ _HISTOGRAMS: Final = {
     ),
 }
 """Keyed by the name of their distribution in a status's totals."""
+_GROUP_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable")
+"""As Kafka's ``consumer-group-count`` has them; a group that ends is not led."""
 _BOUNDS: Final = (*map(floatToGoString, BOUNDS_S), "+Inf")
 
 
@@ -65,6 +68,7 @@ class WorkerMetrics(MetricsPage):
             {worker: worker in leading for worker in statuses},
         )
         yield from _of_groups(leading)
+        yield from _of_protocols(leading)
         yield from _of_tasks(leading)
         yield from _of_rounds(statuses)
 
@@ -78,6 +82,40 @@ def _of_groups(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
     ):
         values = {worker: value(status) for worker, status in leading.items()}
         yield _gauge(f"cooperator_worker_{name}", documentation, values)
+
+
+def _of_protocols(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
+    """Protocols, and states and epochs without rounds; none of a projection that may be out of date."""
+    protocols = GaugeMetricFamily(
+        "cooperator_worker_group_count", "1 for the protocol of the group", labels=(*_WORKER, "protocol")
+    )
+    states = GaugeMetricFamily(
+        "cooperator_worker_reconciled_group_count",
+        "1 for the state of a group that reconciles without rounds",
+        labels=(*_WORKER, "state"),
+    )
+    members = GaugeMetricFamily(
+        "cooperator_worker_reconciled_members",
+        "Members by state in a group that reconciles without rounds",
+        labels=(*_WORKER, "state"),
+    )
+    epochs = _gauge("cooperator_worker_group_epoch", "Changes of a group without rounds", {})
+    assigned = _gauge("cooperator_worker_assignment_epoch", "Group epoch of the newest target", {})
+    for worker, status in leading.items():
+        if status.get("stale") or not status.get("protocol"):
+            continue
+        protocols.add_metric((*worker, status["protocol"]), 1)
+        group = status.get("reconciliation")
+        if group is None:
+            continue
+        for state in _GROUP_STATES:
+            states.add_metric((*worker, state), float(group["state"] == state))
+        counts = Counter(member["state"] for member in group["members"].values())
+        for member_state in MemberState:
+            members.add_metric((*worker, member_state.value), counts[member_state.value])
+        epochs.add_metric(worker, group["epoch"])
+        assigned.add_metric(worker, group["assignment_epoch"])
+    return (protocols, states, members, epochs, assigned)
 
 
 def _of_tasks(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:

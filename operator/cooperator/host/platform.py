@@ -13,8 +13,9 @@ from cooperator.pool import Action, Node, Pod, PoolDesired
 
 if TYPE_CHECKING:
     # A client of Kubernetes raises PlatformError; a command that reads a status must not import a leader.
+    from cooperator.host.known import Leader
     from cooperator.host.phases import MemberIncarnation
-    from cooperator.host.status import Leader, WorkerFacts
+    from cooperator.host.status import WorkerFacts
     from cooperator.host.stock import Incarnation
     from cooperator.leader.service import LeaderService
     from cooperator.leader.settings import ServiceSettings

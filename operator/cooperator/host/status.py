@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from cooperator.crd import (
     Condition,
@@ -31,13 +31,11 @@ from cooperator.crd.status import (
     worker_selector,
 )
 from cooperator.host.delivery import NOTHING_LOCAL, PodLocal, exactly_once
+from cooperator.host.known import Leader, is_known, protocol_of, reconciliation
 from cooperator.host.phases import MESSAGES, MemberIncarnation, phase_of
 from cooperator.host.progress import learning, reported, total, warming_summary
 from cooperator.host.sink_consumers import consumer_misconfigured
 from cooperator.pool import Report
-
-Leader = Mapping[str, Any]
-"""A leader's own projection (``LeaderService.status``)."""
 
 _GOOD = ("KafkaReachable", "Leading")
 """Leader conditions that should be True, in the order shown: the second depends on the first."""
@@ -56,20 +54,6 @@ class WorkerFacts:
     reports: tuple[Report, ...] = ()
     expected: frozenset[str] = frozenset()
     more: tuple[Condition, ...] = ()
-
-
-NO_TASKS: Final[Leader] = {"leading": True, "generation": 0}
-"""The figures of a Connector that no group runs."""
-
-
-def is_known(leader: Leader) -> bool:
-    """Whether the projection includes members and tasks. It has none while the leader starts or does not
-    lead, which does not mean zero. Before its first round is complete, members may be missing that are on
-    their way.
-    """
-    if leader.get("reading_statuses"):
-        return False
-    return bool(leader.get("leading")) and leader.get("completed", leader.get("generation", -1)) >= 0
 
 
 def with_holds(seen: WorkerFacts, worker: Worker | None) -> WorkerFacts:
@@ -127,6 +111,9 @@ def worker_status(
             incarnation=row["incarnation"],
             tasks=row["tasks"],
             message=row["message"],
+            state=row["state"],
+            epoch=row["epoch"],
+            target_epoch=row["target_epoch"],
         )
         for row in member_rows((worker.metadata.namespace, worker.metadata.name), seen)
     ]
@@ -163,6 +150,7 @@ def worker_status(
             if "held_for" in task
         ),
         adopted=tuple(_adopted(worker, seen)),
+        protocol=protocol_of(worker, seen.leader),
         last_rebalance=_last_rebalance(seen.leader),
         conditions=(*summary, *known),
     )
@@ -275,6 +263,7 @@ def _adopted(worker: Worker, seen: WorkerFacts) -> Iterator[AdoptedStatus]:
 
 def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, Any]]:
     """The members of a Worker: processes, in the group or not, and members without a process."""
+    epochs_of = reconciliation(seen.leader).get("members", {})
     in_group = {member["identity"]: member for member in seen.leader.get("members", ())}
     notes = {report.subject: report.message for report in seen.reports}
     rows = []
@@ -295,6 +284,7 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
         ):
             member = None  # The group still has the previous incarnation.
         phase = phase_of(incarnation, member)
+        epochs = epochs_of.get(identity, {}) if member is not None else {}
         rows.append(
             {
                 "name": identity,
@@ -309,6 +299,9 @@ def member_rows(worker: tuple[str, str], seen: WorkerFacts) -> list[dict[str, An
                 "restarts": incarnation.restarts if incarnation else 0,
                 "started_ms": incarnation.started_ms if incarnation else None,
                 "message": notes.get(identity, "") or MESSAGES.get(phase, ""),
+                "state": epochs.get("state", ""),
+                "epoch": epochs.get("epoch"),
+                "target_epoch": epochs.get("target_epoch"),
             }
         )
     return rows
@@ -342,6 +335,7 @@ def _last_rebalance(leader: Leader) -> RebalanceStatus | None:
     )
     return RebalanceStatus(
         generation=last["generation"],
+        epoch=last.get("epoch") or None,
         at=timestamp(last["at_ms"]),
         reason=", by ".join(filter(None, (last["cause"], last.get("events")))),
         assigned=last["assigned"],

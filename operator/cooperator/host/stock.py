@@ -12,7 +12,7 @@ previous id is then over as well.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from cooperator.host.status import Leader
+from cooperator.host.known import Leader
 
 Incarnation = tuple[str, str]
 """(identity, incarnation)."""

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from cooperator.host.group import group_seen
+from cooperator.host.known import Leader
 from cooperator.host.leader import Leadership, StartLeader, started_leader
 from cooperator.host.platform import Goal, Observation, Platform, PlatformError, event_of
 from cooperator.host.pool_step import PoolStep
-from cooperator.host.status import Leader, WorkerFacts
+from cooperator.host.status import WorkerFacts
 from cooperator.host.stock import Incarnation, StockIncarnations
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService

@@ -143,9 +143,8 @@ class BetweenRounds:
         fitted = self._planning.decide(self._planning.view(now_ms, "what if"), state.memory)
         self._planning.note_refused(fitted)
         what_if = fitted.plan
-        whys = {why.why.value for why in (*what_if.assigned_why.values(), *what_if.revoked_why.values())}
         if any(not assignment.is_empty for assignment in what_if.assignments.values()):
-            return ", ".join(sorted(whys)) or "an assignment changes"
+            return what_if.reasons or "an assignment changes"
         learning = learning_of(state.memory, fitted.memory)
         if learning:
             return f"new {', '.join(learning)} of tasks with state"

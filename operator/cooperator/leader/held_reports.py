@@ -61,13 +61,15 @@ class HeldReports:
         """Until when new tasks wait for each member."""
         self._late: frozenset[str] = frozenset()
         """The members that have not taken them up in time, until they report again and release nothing."""
+        self._own: Mapping[str, frozenset[TaskId]] = {}
+        """The tasks that were held for members which are back, and have not reported when they joined."""
 
     def clear(self) -> list[ev.AnswerReport]:
         """Forget everything; returns the replies to the reports that wait."""
         requests = [held.request for held in self._held.values()]
         requests += [ready.request for ready in (*self.ready, *self.asking)]
         self._held, self._heard_ms, self._told_ms, self.ready, self.asking = {}, {}, {}, [], []
-        self._answering, self._waits_ms, self._late = {}, {}, frozenset()
+        self._answering, self._waits_ms, self._late, self._own = {}, {}, frozenset(), {}
         return [ev.AnswerReport(request, None) for request in requests]
 
     def dismiss(self) -> None:
@@ -96,12 +98,13 @@ class HeldReports:
         self._heard_ms = dict.fromkeys(group.members, now_ms)
         self._told_ms = {identity: now_ms for identity in group.members if identity not in self._held}
         self._waits_ms, self._late = {}, frozenset()
+        self._own = {i: group.target_of(i).tasks for i, m in group.members.items() if m.sequence == 0}
 
     def look(self, now_ms: int) -> None:
         """Note for which members new tasks wait, and which of them are late."""
         group = self._state.group
         assert group is not None
-        self._waits_ms = waits(self._waits_ms, group, now_ms)
+        self._waits_ms = waits(self._waits_ms, group, now_ms, self._own)
         self._late = (self._late | late(self._waits_ms, now_ms)) & group.members.keys()
 
     def unresponsive(self, now_ms: int) -> frozenset[str]:
@@ -118,7 +121,7 @@ class HeldReports:
         """
         group = self._state.group
         assert group is not None
-        return withdrawn(group, self.slow(now_ms)) if self._late else {}
+        return withdrawn(group, self.slow(now_ms), self._own) if self._late else {}
 
     def slow(self, now_ms: int) -> frozenset[str]:
         """The members that are late, may be frozen, or have been releasing tasks for a while."""

@@ -1,17 +1,20 @@
 """The effects of past rounds, for people: a short list of the last ones, and totals."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cooperator.model import Epoch, Member, Memory, TaskId
 from cooperator.planner.plan import Plan
+from cooperator.reconciliation import ReconciledGroup
 
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One round: when (ms since the epoch), why, and how many items it changed.
+    """One round, or one target without rounds: when (ms since the epoch), why, and how many items it changed.
 
+    ``epoch``: the group's epoch of a target, by which attempts are named in such a term; 0: a round.
     ``since_ms``: when the cause became known. A move takes more than one round; the later ones keep its
     cause. ``events``: the events that caused the round (see ``causes``).
     """
@@ -27,6 +30,29 @@ class Rebalance:
     moved: int
     held: int
     events: str = ""
+    epoch: int = 0
+
+
+class Changed(NamedTuple):
+    """The tasks that a round, or a new target, gives to a member and takes from it."""
+
+    identity: str
+    assigned: Collection[TaskId]
+    revoked: Collection[TaskId]
+
+
+def changes_of(plan: Plan, members: Iterable[Member]) -> list[Changed]:
+    """The changes of a round."""
+    found = ((member.identity, plan.assignments[member.member_id]) for member in members)
+    return [Changed(identity, each.assigned, each.revoked) for identity, each in found]
+
+
+def changes_of_targets(
+    before: ReconciledGroup, after: ReconciledGroup, members: Iterable[Member]
+) -> list[Changed]:
+    """The changes of new targets, moves included."""
+    found = ((m.identity, before.target_of(m.identity), after.target_of(m.identity)) for m in members)
+    return [Changed(identity, now.tasks - was.tasks, was.tasks - now.tasks) for identity, was, now in found]
 
 
 @dataclass(slots=True)
@@ -63,41 +89,42 @@ class History:
             if not member.owned and before.incarnations.get(member.identity) != member.incarnation:
                 self.born[member.identity] = member.incarnation, epoch
 
+    def note_departed(self, before: Memory, present: Collection[str]) -> None:
+        """Note whose tasks those are that ``before`` has given to identities which are not ``present``."""
+        for identity, tasks in before.given.items():
+            if identity not in present:
+                self.owners.update(dict.fromkeys(tasks, identity))
+
     def record(
         self,
-        plan: Plan,
-        members: tuple[Member, ...],
+        changes: Sequence[Changed],
+        held: int,
         before: Memory,
         after: Memory,
         cause: str,
         now_ms: int,
         events: str = "",
+        epoch: int = 0,
     ) -> None:
-        """Add the round of ``plan``, which made the memory ``after`` of the one ``before``.
+        """Add what made the memory ``after`` of the one ``before``: a round, or a target (``epoch`` is set).
 
-        A move is an assignment to another identity than the last owner.
+        ``changes``: of each member. A move is an assignment to another identity than the last owner.
         """
         self.mark_busy(now_ms)
         since_ms = self.busy_since_ms or now_ms
-        if not after.moving and not any(entry.leased for entry in after.unstopped):
+        # A target has its moves whole; in rounds, the later rounds of a move have its cause.
+        if epoch or (not after.moving and not any(entry.leased for entry in after.unstopped)):
             self.busy_since_ms = None
-        assigned = revoked = moved = 0
+        moved = 0
         owners = self.owners
-        present = {member.identity for member in members}
-        for identity, tasks in before.given.items():
-            if identity not in present:
-                owners.update(dict.fromkeys(tasks, identity))
-        for member in members:
-            assignment = plan.assignments[member.member_id]
-            revoked += len(assignment.revoked)
-            owners.update(dict.fromkeys(assignment.revoked, member.identity))
-        for member in members:
-            assignment = plan.assignments[member.member_id]
-            assigned += len(assignment.assigned)
+        self.note_departed(before, {each.identity for each in changes})
+        for each in changes:
+            owners.update(dict.fromkeys(each.revoked, each.identity))
+        for each in changes:
             if owners:
-                moved += sum(
-                    owners.pop(task, member.identity) != member.identity for task in assignment.assigned
-                )
+                moved += sum(owners.pop(task, each.identity) != each.identity for task in each.assigned)
+        assigned = sum(len(each.assigned) for each in changes)
+        revoked = sum(len(each.revoked) for each in changes)
         self.rebalances.append(
             Rebalance(
                 now_ms,
@@ -105,15 +132,16 @@ class History:
                 after.term,
                 after.generation,
                 cause,
-                len(members),
+                len(changes),
                 assigned,
                 revoked,
                 moved,
-                len(plan.held),
+                held,
                 events,
+                epoch,
             )
         )
         self.reasons[cause] = self.reasons.get(cause, 0) + 1
-        changes = {"rebalances": 1, "assigned": assigned, "revoked": revoked, "moved": moved}
-        for name, count in changes.items():
+        counts = {"rebalances": 1, "assigned": assigned, "revoked": revoked, "moved": moved}
+        for name, count in counts.items():
             self.counters[name] = self.counters.get(name, 0) + count

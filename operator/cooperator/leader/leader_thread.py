@@ -19,6 +19,7 @@ from cooperator.leader.evicted import Evicted
 from cooperator.leader.group_log import GroupLog, group_records
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.process import SteadyClock
+from cooperator.leader.rebalance_lines import RebalanceLines
 from cooperator.leader.reports import ReportReader
 from cooperator.leader.standing import Standing
 from cooperator.log_lines import within
@@ -88,6 +89,7 @@ class LeaderThread:
         self._reader = ReportReader()
         self._joins: deque[None] = deque()
         """Own JoinGroups that are about to be sent, of which the machine may not know."""
+        self._lines = RebalanceLines()
         self._reports: deque[tuple[Report, Future[Answer | Rejection | None]]] = deque()
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
@@ -121,6 +123,9 @@ class LeaderThread:
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout_s)
+
+    def now_ms(self) -> int:
+        return self._clock_ms()
 
     def submit(self, event: ev.Event) -> None:
         self._queue.put(lambda: self._handle(event))
@@ -362,19 +367,11 @@ class LeaderThread:
                         self._actuator.carry_out(later)
                 raise
             self._writing = False
-            if isinstance(instruction, ev.Answer):
-                self._say_round(instruction.generation)
-                if self.machine.state.policy.name is PolicyName.DEFAULT:
-                    self._reader.expect(self.machine.state.members, instruction.written)
-
-    def _say_round(self, generation: int) -> None:
-        done = self.machine.state.history.rebalances
-        if done and done[-1].generation == generation:
-            with within(event=done[-1].events, generation=f"{done[-1].term}.{generation}"):
-                log.info(
-                    "generation %d: %d assigned, %d revoked, %d held: %s",
-                    *(generation, done[-1].assigned, done[-1].revoked, done[-1].held, done[-1].cause),
-                )
+            if isinstance(instruction, ev.Answer | ev.SaveGroup):
+                self._lines.say(self.machine.state.history.rebalances)
+            is_default = self.machine.state.policy.name is PolicyName.DEFAULT
+            if isinstance(instruction, ev.Answer) and is_default:
+                self._reader.expect(self.machine.state.members, instruction.written)
 
 
 def _group_records(records: Sequence[Record]) -> Records:

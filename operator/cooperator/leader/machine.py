@@ -20,8 +20,9 @@ from cooperator.leader import events as ev
 from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.invariants import BrokenInvariant, check
 from cooperator.leader.learner_reports import to_learn
+from cooperator.leader.offer import offers
 from cooperator.leader.planning import Planning
-from cooperator.leader.reconciled import Reconciled, offers
+from cooperator.leader.reconciled import Reconciled
 from cooperator.leader.regroup import unsettled
 from cooperator.leader.repeats import REPEAT_MS, Repeats, RoundRequests
 from cooperator.leader.rounds import Rounds
@@ -97,6 +98,10 @@ class LeaderMachine:
     def offers_reconciliation(self) -> bool:
         """Whether the leader's next JoinGroup offers the protocol in which rounds assign no tasks."""
         return offers(self._state)
+
+    def why_in_rounds(self, now_ms: int) -> str:
+        """Returns why the group does not leave rounds; empty if it has left them, or does so next."""
+        return "" if self._state.group is not None else self._reconciled.obstacle(now_ms)
 
     def delivered_epoch(self) -> Epoch | None:
         """The epoch that the members are in; None while not leading or while a round is under way."""

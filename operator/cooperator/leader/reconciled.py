@@ -10,7 +10,10 @@ from dataclasses import replace
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
 from cooperator.leader.group_log import GroupLog
+from cooperator.leader.group_memory import given_of, restored, stripped
 from cooperator.leader.held_reports import HeldReports, as_reported
+from cooperator.leader.history import changes_of_targets
+from cooperator.leader.offer import Pauses, offers
 from cooperator.leader.planning import Planning
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.model import Epoch, Member, Memory, PolicyName, TaskId, Unstopped, Warmth
@@ -25,30 +28,10 @@ from cooperator.reconciliation import (
     retarget,
     ungiven,
 )
-from cooperator.wire import AgentAssignment, Protocol
+from cooperator.wire import AgentAssignment
 
 GATHER_MS = 50
 """Changes within this time share a new target."""
-ROUNDS_MS = 600_000
-"""A group with a member that does not reach the leader stays in rounds for so long."""
-
-
-def stripped(memory: Memory) -> Memory:
-    """``memory`` as the leader log has it beside a group, whose targets say what was given.
-
-    A release without this protocol must take it for out of date: ``stock`` and the gap in the generations say
-    that others have led since, so that it starts nothing unreported for a lease and a margin.
-    """
-    return replace(memory, given={}, moving={}, stock=True, generation=memory.generation - 1)
-
-
-def restored(memory: Memory, group: ReconciledGroup) -> Memory:
-    """The memory of the leader of ``group``, from what ``stripped`` has left."""
-    return replace(memory, given=_given(group), stock=False, generation=memory.generation + 1)
-
-
-def _given(group: ReconciledGroup) -> Mapping[str, frozenset[TaskId]]:
-    return {identity: target.tasks for identity, target in group.targets.items()}
 
 
 class Reconciled:
@@ -62,7 +45,7 @@ class Reconciled:
         self._saved_memory: Memory | None = None
         self._sent_memory: Memory | None = None
         self._reports = HeldReports(settings, state)
-        self._rounds_until_ms = 0
+        self.pauses = Pauses()
         self._basis: tuple[object, ...] = ()
         """The inputs of the last layout."""
         self._laid_out_ms = 0
@@ -140,17 +123,22 @@ class Reconciled:
         """Returns why the group of the last round cannot leave rounds; empty if it can."""
         state = self._state
         if not state.policy.reconciles or self._planning.policy.name is not PolicyName.DEFAULT:
-            return "the policy does not ask for it"
+            return "the policy asks for rounds"
         if state.learners.stateful:
-            return "tasks with state learn in rounds"
-        if state.handing_back or state.topic_refusal or state.is_blind or not state.members:
-            return "nothing is led now"
-        if not all(member.is_agent and member.reconciles for member in state.members):
-            return "a member does not offer it"
+            return f"tasks with state learn in rounds: {min(state.learners.stateful)} has stateReplicas"
+        if not state.members:
+            return "it has no members"
+        if state.handing_back or state.topic_refusal or state.is_blind:
+            return "no tasks are assigned now"
+        for member in state.members:
+            if not (member.is_agent and member.reconciles):
+                return f"{member.identity} offers rounds only"
         if state.unreached:
             return f"{state.unreached} does not reach the leader"
         if state.in_round or state.completed != state.generation:
             return "a round is under way"
+        if now_ms < self.pauses.again_ms:
+            return "a member has not read the policy yet"
         return obstacle(state.memory, state.members, state.awaited, now_ms, state.policy.fence_ms)
 
     def begin(self, members: tuple[Member, ...], known: tuple[Member, ...] | None, now_ms: int) -> str:
@@ -183,13 +171,14 @@ class Reconciled:
         memory = replace(self._remembering(memory), term=memory.term + 1)
         timeout_ms = self._settings.revocation_timeout_ms
         state.group = from_round(memory, present, state.awaited, now_ms, fence_ms, timeout_ms)
-        state.memory = replace(memory, given=_given(state.group))
+        state.memory = replace(memory, given=given_of(state.group))
         return ""
 
     def round(self, event: ev.RoundReady, cause: str, now_ms: int) -> list[ev.Instruction]:
         """Answer a round of a reconciled group: members come and go, and no task is assigned or revoked."""
         state = self._state
         assert state.group is not None
+        self.pauses.chosen()
         before, fence_ms = state.memory, state.policy.fence_ms
         # As in ``absences.for_round``: in a round that went by unplanned, anybody may have been a member.
         is_gap = event.generation != before.generation + 1
@@ -239,7 +228,7 @@ class Reconciled:
         state.memory = replace(
             state.memory,
             term=state.memory.term + 1,
-            given=_given(group),
+            given=given_of(group),
             unstopped=(*state.memory.unstopped, *fenced),
         )
         state.group = None
@@ -268,12 +257,12 @@ class Reconciled:
         if state.group is not None:
             if not state.unreached:
                 state.unreached = self._reports.silent(now_ms)
-                self._rounds_until_ms = now_ms + ROUNDS_MS
+                self.pauses.unreached(now_ms)
             if offers(state) or state.is_joining:
                 return ""
             reason = f": {state.unreached} does not reach the leader" if state.unreached else ""
             return f"tasks are to be assigned in rounds{reason}"
-        if now_ms >= self._rounds_until_ms:
+        if now_ms >= self.pauses.rounds_until_ms:
             state.unreached = ""
         state.may_reconcile = not self.obstacle(now_ms)
         is_asked = state.may_reconcile and not state.is_joining
@@ -296,7 +285,7 @@ class Reconciled:
         """Times (ms) at which something may have to be done without an event."""
         group = self._state.group
         if group is None:
-            return []
+            return [*self.pauses.next_ms(now_ms)]
         times = [fence.until_ms for key, fence in group.fences.items() if key not in self._here]
         times += self._reports.next_ms()
         if self._inputs(now_ms) != self._basis:
@@ -362,9 +351,14 @@ class Reconciled:
         memory = self._remembering(memory)
         if memory != before:
             state.memory = memory
-        if is_round or not plan.is_empty:
+            # The end of an incarnation may be known before the round without it.
+            state.history.note_departed(before, {member.identity for member in members})
+        changes = changes_of_targets(group, state.group, members)
+        if is_round or any(each.assigned or each.revoked for each in changes):
             events = state.causes.of_round(pending, before, memory)
-            state.history.record(plan, members, before, memory, cause, now_ms, events)
+            epoch = state.group.assignment_epoch
+            cause = (not is_round and plan.reasons) or cause
+            state.history.record(changes, len(plan.held), before, memory, cause, now_ms, events, epoch)
         self._basis, self._laid_out_ms = self._inputs(now_ms), now_ms
         state.members = self._as_reported(state.members)
 
@@ -389,16 +383,3 @@ class Reconciled:
         group = self._state.group
         assert group is not None
         return tuple(as_reported(group, member) for member in members)
-
-
-def offers(state: LeaderState) -> bool:
-    """Whether the leader offers the protocol in its next JoinGroup."""
-    if state.group is not None:
-        is_asked = state.policy.reconciles and state.policy.name is PolicyName.DEFAULT
-        return is_asked and not (state.handing_back or state.unreached or state.learners.stateful)
-    return state.may_reconcile
-
-
-def is_chosen(protocol: str) -> bool:
-    """Whether this is the name of the sub-protocol in which rounds assign no tasks."""
-    return protocol == Protocol.RECONCILED.value

@@ -14,10 +14,12 @@ from cooperator.leader import events as ev
 from cooperator.leader.config_topic import round_refusal
 from cooperator.leader.group_record import GroupRecord, record_of, usable_bytes
 from cooperator.leader.held_reports import as_reported
+from cooperator.leader.history import changes_of
 from cooperator.leader.identities import Identities, addresses
+from cooperator.leader.offer import is_chosen
 from cooperator.leader.planning import Planning
 from cooperator.leader.reconcile import with_managed
-from cooperator.leader.reconciled import Reconciled, is_chosen
+from cooperator.leader.reconciled import Reconciled
 from cooperator.leader.regroup import committed_since, unsettled
 from cooperator.leader.repeats import REPEAT_MS, RoundRequests
 from cooperator.leader.state import LeaderSettings, LeaderState, Sent
@@ -108,6 +110,8 @@ class Rounds:
         event, requested, turns = self._learn(event)
         state = self._state
         away = state.still_away(event.members, now_ms)
+        if state.may_reconcile and not is_chosen(event.protocol):
+            self._reconciled.pauses.not_chosen(now_ms)
         state.topic_refusal = round_refusal(self._settings, event, state.is_new)
         if state.topic_refusal:
             return [answers.unchanged(event, self._settings.url)]
@@ -165,7 +169,8 @@ class Rounds:
         if fitted.postponed and self._planning.policy.name is not PolicyName.DEFAULT and not plan.is_empty:
             self._requests.want("the rest of a plan that is handed out in several rounds", now_ms)
         state.history.note_births(state.members, state.memory, epoch)
-        state.history.record(plan, state.members, state.memory, memory, cause, now_ms, events)
+        changes = changes_of(plan, state.members)
+        state.history.record(changes, len(plan.held), state.memory, memory, cause, now_ms, events)
         self._note_late_commit(event)
         return self._send(event, answer, plan, memory)
 

@@ -11,10 +11,11 @@ from typing import Final
 from cooperator.artifacts import ArtifactError
 from cooperator.crd import Worker, dump
 from cooperator.crd.choices import DeletionPolicy
+from cooperator.host.known import Leader
 from cooperator.host.leader import leader_settings, port_of
 from cooperator.host.platform import Goal, Observation, Wanted
 from cooperator.host.pool_step import pool_desired
-from cooperator.host.status import Leader, WorkerFacts
+from cooperator.host.status import WorkerFacts
 from cooperator.leader.service import LeaderService
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation

@@ -25,6 +25,7 @@ from cooperator.model.text import hinted
 from cooperator.terminal.console import Console
 from cooperator.terminal.objects import amiss, name_in_kafka
 from cooperator.terminal.story import log_events, meant, present, task_names
+from cooperator.terminal.tables import name_of
 
 
 def story(
@@ -97,7 +98,7 @@ def _of_rounds(group: Mapping[str, Any]) -> Iterator[StoryEvent]:
     for each in group.get("rebalances", ()):
         if each["assigned"] or each["revoked"]:
             what = (
-                f"Rebalanced: generation {each['generation']}: {each['assigned']} tasks assigned, "
+                f"Rebalanced: {name_of(each)}: {each['assigned']} tasks assigned, "
                 f"{each['revoked']} revoked ({each['cause'] or 'no cause known'})"
             )
             yield StoryEvent(each["at_ms"], WORLD, what)

@@ -5,15 +5,8 @@ from typing import Any
 
 from cooperator.crd import Connector, ConnectorStatus, to_manifest
 from cooperator.crd.connector_names import named
-from cooperator.host.status import (
-    NO_TASKS,
-    Leader,
-    WorkerFacts,
-    connector_status,
-    member_rows,
-    with_holds,
-    worker_status,
-)
+from cooperator.host.known import NO_TASKS, Leader
+from cooperator.host.status import WorkerFacts, connector_status, member_rows, with_holds, worker_status
 from cooperator.local.store import Key, Stored
 
 

@@ -89,6 +89,12 @@ class Plan:
     warnings: tuple[str, ...] = ()
 
     @property
+    def reasons(self) -> str:
+        """The reasons of all changes, each once, as a text; empty if there are none."""
+        whys = {why.why.value for why in (*self.assigned_why.values(), *self.revoked_why.values())}
+        return ", ".join(sorted(whys))
+
+    @property
     def is_empty(self) -> bool:
         return all(assignment.is_empty for assignment in self.assignments.values())
 

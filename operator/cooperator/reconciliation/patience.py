@@ -6,6 +6,7 @@ target for it needs no proof, no fence and no acknowledgement, whatever its memb
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from cooperator.model import TaskId
@@ -18,6 +19,7 @@ PATIENCE_PER_MEMBER_MS: Final = 20
 """The same, for each further member that tasks wait for: a leader and a network need time for many."""
 
 _NONE: Final = frozenset[TaskId]()
+_NOBODYS: Final[Mapping[str, frozenset[TaskId]]] = MappingProxyType({})
 
 
 def ungiven(group: ReconciledGroup, identity: str) -> frozenset[TaskId]:
@@ -31,12 +33,18 @@ def ungiven(group: ReconciledGroup, identity: str) -> frozenset[TaskId]:
     )
 
 
-def waits(until_ms: Mapping[str, int], group: ReconciledGroup, now_ms: int) -> Mapping[str, int]:
+def waits(
+    until_ms: Mapping[str, int],
+    group: ReconciledGroup,
+    now_ms: int,
+    own: Mapping[str, frozenset[TaskId]] = _NOBODYS,
+) -> Mapping[str, int]:
     """Return until when (ms) new tasks wait for each member that they wait for.
 
     ``until_ms``: what this returned before. The more members tasks begin to wait for, the longer they do.
+    ``own``: tasks that are not new, as they were held for a member that is back.
     """
-    waiting = [identity for identity in group.members if ungiven(group, identity)]
+    waiting = [i for i in group.members if ungiven(group, i) - own.get(i, _NONE)]
     patience_ms = PATIENCE_MS + PATIENCE_PER_MEMBER_MS * (len(waiting) - 1)
     return {identity: until_ms.get(identity, now_ms + patience_ms) for identity in waiting}
 
@@ -46,10 +54,12 @@ def late(until_ms: Mapping[str, int], now_ms: int) -> frozenset[str]:
     return frozenset(identity for identity, at_ms in until_ms.items() if at_ms <= now_ms)
 
 
-def withdrawn(group: ReconciledGroup, slow: Collection[str]) -> Mapping[str, frozenset[TaskId]]:
+def withdrawn(
+    group: ReconciledGroup, slow: Collection[str], own: Mapping[str, frozenset[TaskId]] = _NOBODYS
+) -> Mapping[str, frozenset[TaskId]]:
     """Return the tasks that need not wait for the members ``slow``; empty if there are no others to run
-    them."""
+    them. ``own``: as in ``waits``."""
     if not group.members.keys() - frozenset(slow):
         return {}
-    found = {identity: ungiven(group, identity) for identity in slow if identity in group.members}
+    found = {i: ungiven(group, i) - own.get(i, _NONE) for i in slow if i in group.members}
     return {identity: tasks for identity, tasks in found.items() if tasks}

@@ -36,6 +36,7 @@ def workers_table(items: Sequence[Row], now_ms: int) -> str:
             "MEMBERS": lambda w: f"{_status(w).get('readyReplicas', '?')}/{w['spec']['replicas']}",
             "TASKS": lambda w: _of(_status(w).get("tasks", {})),
             "HELD": lambda w: _status(w).get("tasks", {}).get("held", "?"),
+            "PROTOCOL": lambda w: (_status(w).get("protocol") or {}).get("name", "?"),
             "STATE": worker_state,
             "AGE": lambda w: age(_created_ms(w), now_ms),
             "MESSAGE": lambda w: _trouble(w) or "",
@@ -82,6 +83,7 @@ def members_table(items: Sequence[Row], now_ms: int) -> str:
             "WORKER": lambda m: m["worker"],
             "PHASE": lambda m: m["phase"],
             "TASKS": lambda m: m["tasks"],
+            **epoch_columns(items),
             "RESTARTS": lambda m: m["restarts"],
             "PID": lambda m: m.get("pid") or "",
             "AGE": lambda m: age(m.get("started_ms"), now_ms),
@@ -90,11 +92,38 @@ def members_table(items: Sequence[Row], now_ms: int) -> str:
     )
 
 
+def epoch_columns(members: Sequence[Row]) -> dict[str, Callable[[Row], object]]:
+    """The columns of members of a group without rounds; none in rounds. Unknown epochs are ``?``."""
+    if not any(member.get("state") for member in members):
+        return {}
+    return {
+        "STATE": lambda m: m.get("state") or "?",
+        "EPOCH": lambda m: _or_unknown(m.get("epoch")),
+        "TARGET": lambda m: _or_unknown(m.get("targetEpoch", m.get("target_epoch"))),
+    }
+
+
+def protocol_words(protocol: Row | None) -> str:
+    """A line that says which protocol a group uses now, and why; unknown while no leader says so."""
+    if not protocol:
+        return "protocol unknown: no leader reports it now"
+    words = f"protocol {protocol['name']}"
+    if protocol.get("groupEpoch") is not None:
+        words += f": group epoch {protocol['groupEpoch']}, assignment epoch {protocol['assignmentEpoch']}"
+    return f"{words}: {protocol['reason']}" if protocol.get("reason") else words
+
+
 def worker_state(worker: Row) -> str:
     """Returns the reason of the first condition that is not met, or Ready."""
     if not _status(worker).get("conditions"):
         return "Unknown"
     return next((c["reason"] for c in _wrong(worker)), "Ready")
+
+
+def name_of(rebalance: Row) -> str:
+    """Names an entry of ``rebalances``: ``generation 7`` in rounds, ``epoch 7`` without them."""
+    epoch = rebalance.get("epoch")
+    return f"epoch {epoch}" if epoch else f"generation {rebalance['generation']}"
 
 
 def age(since_ms: int | None, now_ms: int) -> str:
@@ -174,6 +203,10 @@ def _cell(value: object) -> str:
 def _status(resource: Row) -> Row:
     status: Row = resource.get("status", {})
     return status
+
+
+def _or_unknown(value: object) -> object:
+    return "?" if value is None else value
 
 
 def _of(counts: Row) -> str:

@@ -169,7 +169,7 @@ def _rebalances(groups: Iterable[Row], now_ms: int) -> Table:
     rounds.sort(key=lambda pair: -int(pair[1]["at_ms"]))
     for worker, one in rounds[:_REBALANCES]:
         table.add_row(
-            str(one["generation"]),
+            str(one.get("epoch") or one["generation"]),
             worker,
             age(one["at_ms"], now_ms),
             *(str(one.get(name, "")) for name in ("assigned", "revoked", "moved", "held")),

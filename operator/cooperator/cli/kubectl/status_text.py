@@ -6,7 +6,15 @@ from typing import Any
 from cooperator.cli.kubectl.seen import Seen
 from cooperator.crd.conditions import READY
 from cooperator.terminal.objects import Body, amiss, milliseconds, status_of
-from cooperator.terminal.tables import age, connectors_table, table, until
+from cooperator.terminal.tables import (
+    age,
+    connectors_table,
+    epoch_columns,
+    name_of,
+    protocol_words,
+    table,
+    until,
+)
 
 
 def status_text(seen: Seen, now_ms: int) -> str:
@@ -29,6 +37,7 @@ def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[s
                 "MEMBER": lambda m: m["identity"],
                 "PHASE": lambda m: m["phase"],
                 "TASKS": lambda m: m.get("tasks", 0),
+                **epoch_columns(members),
                 "MESSAGE": lambda m: m.get("message", ""),
             },
         )
@@ -90,6 +99,7 @@ def _header(worker: Body, now_ms: int) -> Iterator[str]:
     yield f"{name}: {state}, {', '.join(words)}"
     if metadata.get("deletionTimestamp"):
         yield "it is being deleted: its members hand over and end"
+    yield protocol_words(status.get("protocol"))
     observed, generation = status.get("observedGeneration"), metadata.get("generation")
     if observed is not None and generation is not None and observed < generation:
         yield f"this status is of generation {observed} of the spec; {generation} has not been observed yet"
@@ -100,7 +110,7 @@ def last_rebalance(last: Body, now_ms: int) -> str:
     took = f" in {last['durationMs'] / 1000:g} s" if last.get("durationMs") else ""
     why = f": {last['reason']}" if last.get("reason") else ""
     return (
-        f"last rebalance: generation {last['generation']}, {age(milliseconds(last['at']), now_ms)} ago, "
+        f"last rebalance: {name_of(last)}, {age(milliseconds(last['at']), now_ms)} ago, "
         f"{last.get('assigned', 0)} assigned, {last.get('revoked', 0)} revoked{took}{why}"
     )
 

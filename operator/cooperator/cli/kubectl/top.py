@@ -153,6 +153,7 @@ def _group(worker: Body, rounds: Rounds) -> dict[str, Any]:
     if last:
         known[last["at"]] = {
             "generation": last["generation"],
+            "epoch": last.get("epoch", 0),
             "at_ms": milliseconds(last["at"]),
             "assigned": last.get("assigned", 0),
             "revoked": last.get("revoked", 0),

@@ -1,5 +1,7 @@
 """Durations of rounds and starts, from a leader's projections. Pure, except for its memory."""
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cooperator.leader.distribution import Distribution
@@ -11,7 +13,8 @@ AT_WORK: Final = frozenset(
 _KEPT: Final = 200
 
 Round = tuple[int, int]
-"""(term, generation)"""
+"""(term, number): attempts are named by the generation in rounds, and by the group's epoch without them. Each
+change between the two begins a term."""
 
 
 class Durations:
@@ -25,8 +28,8 @@ class Durations:
 
     def __init__(self) -> None:
         self._known: dict[Round, int] = {}
-        self._began: dict[str, dict[str, int]] = {}
-        """By epoch and task; of rounds that have not ended."""
+        self._began: dict[Round, dict[str, int]] = {}
+        """By round and task; of rounds that have not ended."""
         self.rounds = Distribution()
         self.starts = Distribution()
 
@@ -41,14 +44,13 @@ class Durations:
         rebalances = projected.get("rebalances") or ()
         awaited = {}
         for each in rebalances:
-            if (each["term"], each["generation"]) not in self._known:
-                awaited[f"{each['term']}.{each['generation']}"] = each
-        self._look(projected, awaited)
-        for epoch, each in awaited.items():
-            began = self._began.get(epoch, {})
+            if round_of(each) not in self._known:
+                awaited[round_of(each)] = each
+        self._look(projected, awaited, sorted(map(round_of, rebalances)))
+        for key, each in awaited.items():
+            began = self._began.get(key, {})
             if len(began) >= each["assigned"]:
                 end_ms = max(each["at_ms"], max(began.values(), default=0))
-                key = each["term"], each["generation"]
                 self._known[key] = max(1, end_ms - each["since_ms"])
                 self.rounds.add(self._known[key] / 1000)
                 for at_ms in began.values():
@@ -56,12 +58,36 @@ class Durations:
         while len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
         for each in rebalances:
-            each["duration_ms"] = self._known.get((each["term"], each["generation"]), 0)
+            each["duration_ms"] = self._known.get(round_of(each), 0)
 
-    def _look(self, projected: dict[str, Any], awaited: dict[str, dict[str, Any]]) -> None:
-        self._began = {epoch: began for epoch, began in self._began.items() if epoch in awaited}
+    def _look(
+        self, projected: dict[str, Any], awaited: dict[Round, dict[str, Any]], rounds: list[Round]
+    ) -> None:
+        self._began = {key: began for key, began in self._began.items() if key in awaited}
         if awaited:
+            is_target = {key: bool(each.get("epoch")) for key, each in awaited.items()}
             for task in projected["tasks"]:
-                epoch = task.get("epoch")
-                if epoch in awaited and task["state"] in AT_WORK:
-                    self._began.setdefault(epoch, {}).setdefault(task["name"], task["at_ms"])
+                key = _begun_by(task.get("epoch"), is_target, rounds)
+                if key is not None and task["state"] in AT_WORK:
+                    self._began.setdefault(key, {}).setdefault(task["name"], task["at_ms"])
+
+
+def round_of(rebalance: Mapping[str, Any]) -> Round:
+    """The round, or the target, of an entry of ``rebalances``."""
+    return rebalance["term"], rebalance.get("epoch") or rebalance["generation"]
+
+
+def _begun_by(epoch: str | None, is_target: Mapping[Round, bool], rounds: list[Round]) -> Round | None:
+    """The awaited round, or target, that has begun an attempt.
+
+    A member may get a task some epochs after its target was computed: when others have released it.
+    """
+    term, _, number = (epoch or "").partition(".")
+    if not (term.isdecimal() and number.isdecimal()):
+        return None
+    key = int(term), int(number)
+    if key in is_target:
+        return key
+    before = bisect_right(rounds, key) - 1
+    found = rounds[before] if before >= 0 else None
+    return found if found is not None and found[0] == key[0] and is_target.get(found) else None

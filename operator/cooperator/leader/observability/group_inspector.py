@@ -16,10 +16,11 @@ from pydantic import TypeAdapter
 from cooperator.group import DescribedGroup, DescribedMember, GroupState, GroupUnavailable, describe_group
 from cooperator.leader.config_topic import read_to, topic_refusal
 from cooperator.leader.group_log import GroupLog, group_records
+from cooperator.leader.group_memory import restored
 from cooperator.leader.held_reports import as_reported
 from cooperator.leader.identities import tell_apart
+from cooperator.leader.offer import is_chosen
 from cooperator.leader.ownership import GroupPolicy, member_refusal
-from cooperator.leader.reconciled import is_chosen, restored
 from cooperator.leader.settings import ServiceSettings
 from cooperator.logs import LeaderRecords, LogsConfig, LogsRead, LogUnavailable, Topics, read_logs
 from cooperator.logs.config_log import ConfigLog

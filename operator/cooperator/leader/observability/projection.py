@@ -84,13 +84,10 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
 def _reconciliation(group: ReconciledGroup) -> dict[str, Any]:
     """Epochs and states of a group without rounds, in the words of KIP-848."""
     return {
+        "state": _group_state(group),
         "epoch": group.epoch,
         "assignment_epoch": group.assignment_epoch,
-        "settled": all(
-            member.current.state is MemberState.STABLE
-            and member.current.member_epoch == group.target_of(identity).epoch
-            for identity, member in group.members.items()
-        ),
+        "settled": all(_has_target(group, identity) for identity in group.members),
         "members": {
             identity: {
                 "state": member.current.state.value,
@@ -100,6 +97,21 @@ def _reconciliation(group: ReconciledGroup) -> dict[str, Any]:
             for identity, member in sorted(group.members.items())
         },
     }
+
+
+def _group_state(group: ReconciledGroup) -> str:
+    """As Kafka's ``ConsumerGroup.state``: Empty, Assigning, Reconciling or Stable."""
+    if not group.members:
+        return "Empty"
+    if group.epoch > group.assignment_epoch:
+        return "Assigning"
+    is_stable = all(_has_target(group, identity) for identity in group.members)
+    return "Stable" if is_stable else "Reconciling"
+
+
+def _has_target(group: ReconciledGroup, identity: str) -> bool:
+    current = group.members[identity].current
+    return current.state is MemberState.STABLE and current.member_epoch == group.target_of(identity).epoch
 
 
 def _hung_stops(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> Iterator[tuple[str, str]]:

@@ -25,12 +25,17 @@ class Totals:
     def projected(
         self, lead: LeaderThread, statuses: Mapping[TaskId, TaskStatus], timeout_s: float
     ) -> dict[str, Any]:
-        """The projection (see ``project``) with ``totals``.
+        """The projection (see ``project``) with ``totals``, and ``why_in_rounds`` of the machine.
 
         ``stale``: the thread waits for the broker, and this is the last projection that was made.
         """
         try:
-            found = lead.ask(lambda machine: project(machine.state, statuses)).result(timeout_s)
+            found = lead.ask(
+                lambda machine: {
+                    **project(machine.state, statuses),
+                    "why_in_rounds": machine.why_in_rounds(lead.now_ms()),
+                }
+            ).result(timeout_s)
         except TimeoutError:
             return {**self._complete(lead, self._projected), "stale": True}
         assert isinstance(found, dict)
