@@ -237,13 +237,8 @@ class Reconciled:
     def _remembering(self, memory: Memory) -> Memory:
         """``memory`` of a layout, with what layouts do not concern: it is of no later round, either."""
         before = self._state.memory
-        return replace(
-            memory,
-            managed=before.managed,
-            orphans=before.orphans,
-            addresses=before.addresses,
-            generation=before.generation,
-        )
+        memory = replace(memory, generation=before.generation)
+        return replace(memory, managed=before.managed, orphans=before.orphans, addresses=before.addresses)
 
     # --- between rounds -----------------------------------------------------------------------------
 
@@ -311,11 +306,8 @@ class Reconciled:
 
     @property
     def _knows_members(self) -> bool:
-        """Whether the last round is planned, as far as the leader knows, and no later one can be complete.
-
-        A completed round renews the leases of its members before the leader learns of it, and fenced
-        incarnations may be among them.
-        """
+        """Whether no round can have renewed leases since the last planned one: the broker answers its members
+        first, and the leader later."""
         state = self._state
         return not state.is_joining and state.memory.generation == state.generation
 
