@@ -15,7 +15,10 @@ from tests.guarantees.pipeline import UNITS, Kafka, Pipeline
 
 
 class FilesToKafka(Pipeline):
+    """Its positions are with its rows."""
+
     source, sink, connector_class = "files", "Kafka", "files-to-kafka"
+    is_query = is_on_disk = False
     _PER_FILE = 10
 
     @property

@@ -28,7 +28,7 @@ from cooperator.connectors.exactly_once import (
     UnitWriter,
 )
 from cooperator.connectors.fence import Fenced
-from cooperator.connectors.file_positions import FileNames, FilesRead
+from cooperator.connectors.file_positions import FileNames, FileSnapshot, FilesRead
 from cooperator.connectors.offsets import OffsetsError, unit_log
 from cooperator.connectors.offsets.unit_log import content_of, end_of_batch, query_of, reached
 from cooperator.connectors.output_owner import ensure_query
@@ -113,8 +113,8 @@ class Files(Source):
 
     def __init__(self, logs: FakeLogs) -> None:
         self._logs = logs
-        names = FileNames("lines", "bucket-0-of-1", TopicPartition(NAMES, 0), self._read, 60)
-        self.kept = self._reading = FilesRead(names)
+        self._names = FileNames("lines", "bucket-0-of-1", TopicPartition(NAMES, 0), self._read, 60)
+        self.kept = self._reading = FilesRead(self._names)
         self._planned = 0
 
     def _read(self, begin: bytes) -> Mapping[bytes, bytes]:
@@ -177,6 +177,10 @@ class Files(Source):
 
     def stated(self, end: int) -> Stated:
         return self._reading.stated([ReadFile(f"file:///in/{item}", item) for item in range(end)])
+
+    def read_until(self, position: str) -> set[int]:
+        """The items before a position."""
+        return {int(file.modified_ms) for file in self._names.read(FileSnapshot.decode(position))}
 
     def alter_as_before(self, checkpoint: Path, end: int) -> None:
         source_log.write(checkpoint, [ReadFile(f"file:///in/{item}", item) for item in range(end)])

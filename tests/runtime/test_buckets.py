@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import cooperator.runtime
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.files import bucket_of, visible_files
-from cooperator.connectors.files_to_kafka import FilesToKafka, FilesToKafkaOptions
+from cooperator.connectors.files_source import FilesToKafkaOptions
+from cooperator.connectors.files_to_kafka import FilesToKafka
 from cooperator.connectors.options import parse
 from cooperator.model import TaskId
 from tests.runtime.spark_bench import SparkBench

@@ -1,12 +1,14 @@
 """Offsets of stopped connectors: the list, the preview of a change, and where the next start reads."""
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cooperator.connectors.files_to_kafka import FilesToKafka
 from cooperator.connectors.offset_operations import Subject, alter, listed, reset
 from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where
 from cooperator.connectors.offsets.unit_log import read_unit
@@ -114,7 +116,7 @@ def test_a_topic_is_reread_or_skipped_as_requested_into_files(
 
 @pytest.mark.real
 def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: Path, unique: str) -> None:
-    root, task, unit = tmp_path / "in put", TaskId(unique, 0), "bucket-0-of-1"
+    root, task = tmp_path / "in put", TaskId(unique, 0)
     names = ["a/é 1+%.txt", "b.txt", "c;d=e.txt"]
 
     def write(name: str) -> None:
@@ -138,9 +140,10 @@ def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: P
         "units": "1",
         "record.value": "line",
         "trigger.interval.ms": "200",
+        "task.units": "bucket-0-of-1",
     }
     about = subject(spark, unique, config)
-    run(spark, task, config, unit, lambda: found().total() >= 3)
+    run_task(spark, task, config, lambda: found().total() >= 3)
     assert listed(about) == [file(name) for name in sorted(names)]
 
     forget = Entry({"path": names[0]}, None)
@@ -148,16 +151,16 @@ def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: P
     assert (change.partition, change.after) == ({"path": names[0]}, None)
     alter(about, [forget], dry_run=False)
     assert listed(about) == [file("b.txt"), file("c;d=e.txt")]
-    run(spark, task, config, unit, lambda: found().total() >= 4)
+    run_task(spark, task, config, lambda: found().total() >= 4)
     assert found() == Counter({names[0]: 2, names[1]: 1, names[2]: 1})
 
     write("left out.txt")
     reset(about, Where.LATEST, dry_run=False)
     write("last.txt")
-    run(spark, task, config, unit, lambda: found()["last.txt"])
+    run_task(spark, task, config, lambda: found()["last.txt"])
     assert found() == Counter({names[0]: 2, names[1]: 1, names[2]: 1, "last.txt": 1})
     reset(about, Where.EARLIEST, dry_run=False)
-    run(spark, task, config, unit, lambda: found()["left out.txt"])
+    run_task(spark, task, config, lambda: found()["left out.txt"])
     assert found() == Counter({names[0]: 3, names[1]: 2, names[2]: 2, "last.txt": 2, "left out.txt": 1})
 
     with pytest.raises(OffsetsError, match=r'write \{"path": "<below '):
@@ -166,41 +169,61 @@ def test_files_are_reread_or_skipped_as_requested(spark: SparkBench, tmp_path: P
         alter(about, [Entry({"path": "b.txt"}, {"position": 1})], dry_run=True)
     assert len(reset(about, dry_run=False)) == 5
     assert listed(about) == []
-    assert list((spark.settings.checkpoints / unique).iterdir()) == []
+    assert not (spark.settings.checkpoints / unique).exists(), "positions are in Kafka alone"
 
 
 @pytest.mark.real
-def test_a_batch_that_was_delivered_and_not_recorded_is_not_delivered_again_by_a_change(
-    spark: SparkBench, tmp_path: Path, unique: str
+def test_positions_of_files_of_an_earlier_release_are_taken_over(
+    spark: SparkBench, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This is the state after a kill between Kafka's commit and Spark's: the files of that batch count as
-    read."""
-    root, task, unit = tmp_path / "in", TaskId(unique, 0), "bucket-0-of-1"
+    """They are in markers, and the earlier release can write nothing more."""
+    root, task = tmp_path / "in", TaskId(unique, 0)
     root.mkdir()
-    for name in ("a.txt", "b.txt"):
-        (root / name).write_text(name)
+    wanted: Counter[str] = Counter()
+
+    def write(*names: str) -> None:
+        for name in names:
+            (tmp_path / "part").write_text(name)
+            (tmp_path / "part").rename(root / name)
+            wanted[name] += 1
+
+    def found() -> Counter[str]:
+        return Counter(value.decode() for _, value in spark.records(unique))
+
     spark.create_topic(unique, 1)
     config = {
         "connector.class": "files-to-kafka",
         "path": str(root),
         "topic": unique,
-        "units": "1",
+        "units": "2",
         "record.value": "line",
-        "max.files.per.trigger": "1",
         "trigger.interval.ms": "200",
+        "task.units": "bucket-0-of-2,bucket-1-of-2",
     }
     about = subject(spark, unique, config)
-    run(spark, task, config, unit, lambda: len(spark.records(unique)) >= 2)
-    place = spark.settings.checkpoints / unique / unit
-    for entry in (place / "commits" / "1", place / "commits" / ".1.crc"):
-        entry.unlink()
-    assert len(listed(about)) == 2, "the sink's marker has it"
-    (root / "c.txt").write_text("c.txt")
-    alter(about, [Entry({"path": "c.txt"}, {"modified_ms": 0})], dry_run=False)
-    assert [entry.partition["path"] for entry in listed(about)] == ["a.txt", "b.txt", "c.txt"]
-    (root / "d.txt").write_text("d.txt")
-    run(spark, task, config, unit, lambda: len(spark.records(unique)) >= 3)
-    assert Counter(value for _, value in spark.records(unique)) == Counter([b"a.txt", b"b.txt", b"d.txt"])
+    write(*(f"earlier {number}" for number in range(5)))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(FilesToKafka, "loop", lambda self, options: None)
+        run_task(spark, task, config, lambda: found() == wanted)
+    assert len(listed(about)) == 5, "before the first start, markers tell them"
+    alter(about, [Entry({"path": "earlier 0"}, None)], dry_run=False)
+    wanted["earlier 0"] += 1
+    run_task(spark, task, config, lambda: found() == wanted)
+    shutil.rmtree(spark.settings.checkpoints / unique)
+    write("later 1", "later 2")
+    run_task(spark, task, config, lambda: found() == wanted)
+    assert len(listed(about)) == 7
+
+    write("last")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(FilesToKafka, "loop", lambda self, options: None)
+        attempt = spark.start(task, config)
+        eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60, "the task fails")
+        assert "restore the SELECT; or stop the connector and reset" in spark.heard.traces[task, attempt]
+    with_state = subject(spark, unique, {**config, "transform.sql": "SELECT DISTINCT value FROM input"})
+    with pytest.raises(OffsetsError, match=r"positions are those of a SELECT without state"):
+        listed(with_state)
+    run_task(spark, task, config, lambda: found() == wanted)
 
 
 @pytest.mark.real

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cooperator.connectors import find, known_classes, validate
 from cooperator.connectors.dead_letters import treats_rows_alone
-from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
+from cooperator.connectors.files_source import FilesToKafkaOptions
 from cooperator.connectors.options import OptionError, Options, option_names, parse
 from cooperator.connectors.reference import CLASSES
 

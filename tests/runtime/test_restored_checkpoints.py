@@ -14,7 +14,7 @@ import pytest
 from cooperator.connectors.offset_operations import listed, reset
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench, query_to_files
 from tests.runtime.test_offsets import run, subject
@@ -34,28 +34,6 @@ class Pipe:
     unit: str
     found: Callable[[], Counter[int]]
     feed: Callable[[int], None]
-
-
-def of_files(spark: SparkBench, tmp_path: Path, unique: str) -> Pipe:
-    source = tmp_path / "in"
-    source.mkdir()
-    spark.create_topic(unique, 1)
-
-    def feed(count: int) -> None:
-        for number in range(len(list(source.iterdir())), count):
-            (tmp_path / "part").write_text(f"{number}")
-            (tmp_path / "part").rename(source / f"r{number}")
-
-    config = {
-        "connector.class": "files-to-kafka",
-        "path": str(source),
-        "topic": unique,
-        "units": "1",
-        "record.value": "line",
-        "max.files.per.trigger": "5",
-        "trigger.interval.ms": "100",
-    }
-    return Pipe(config, "bucket-0-of-1", lambda: in_topic(spark, unique), feed)
 
 
 def of_table(spark: SparkBench, postgres: Postgres, unique: str) -> Pipe:
@@ -85,15 +63,9 @@ def in_topic(spark: SparkBench, topic: str, first: int = 0) -> Counter[int]:
     return Counter(int(found[0]) - first for found in values if found)
 
 
-# tests/runtime/test_unit_positions.py has both in every run.
-TABLE = pytest.param("table", marks=slow("env -u CI pytest tests/runtime/test_restored_checkpoints.py"))
-
-
-@pytest.fixture(params=["files", TABLE])
-def pipe(request: pytest.FixtureRequest, spark: SparkBench, tmp_path: Path, unique: str) -> Pipe:
-    if request.param == "files":
-        return of_files(spark, tmp_path, unique)
-    return of_table(spark, request.getfixturevalue("postgres"), unique)
+@pytest.fixture
+def pipe(spark: SparkBench, postgres: Postgres, unique: str) -> Pipe:
+    return of_table(spark, postgres, unique)
 
 
 def test_checkpoints_of_sinks_with_positions_are_rebuilt(
@@ -127,7 +99,7 @@ def test_checkpoints_of_sinks_with_positions_are_rebuilt(
 
     about = subject(spark, unique, pipe.config)
     shutil.rmtree(checkpoint)
-    assert len(listed(about)) == (52 if pipe.unit.startswith("bucket") else 1), "the sink tells them"
+    assert len(listed(about)) == 1, "the sink tells it"
     reset(about, dry_run=False)
     monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
     run(spark, task, pipe.config, pipe.unit, lambda: pipe.found().total() >= 104)

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 
 from cooperator.connectors import source_log
 from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Replaced, UnitWriter
-from cooperator.connectors.file_offsets import BucketOptions
+from cooperator.connectors.filelogs.earlier import ClosedClaim
+from cooperator.connectors.files_source import BucketOptions
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.marked_offsets import MarkedUnit
 from cooperator.connectors.offsets import Entry, OffsetsError
@@ -26,6 +29,7 @@ from cooperator.connectors.unit_position import (
     decide,
     fixed_options,
     move,
+    told_position,
 )
 from tests.harness.fake_unit_log import FakeLogs, Fate, Impatient
 from tests.runtime.position_histories import MACHINES, REFUSALS, Files, History, Source, Table
@@ -195,9 +199,50 @@ def test_positions_of_an_earlier_release_whose_checkpoint_is_lost_are_not_taken_
     unit = MarkedUnit(UnitPlace("group", "copy", "orders", tmp_path), Marker("a", "q", 3), patience)
     offsets: TableOffsets[TableToKafkaOptions] = TableOffsets()
     with pytest.raises(OffsetsError, match=r"unit orders: the sink has batch 3 .* has no batch"):
-        offsets._current(options, unit)
+        offsets.current(options, unit)
     known = replace(unit, marker=Marker("a", "q", 3, position='{"incrementing": 7}'))
-    assert offsets._current(options, known) == [Entry({"table": "orders"}, {"incrementing": 7})]
+    assert offsets.current(options, known) == [Entry({"table": "orders"}, {"incrementing": 7})]
+
+
+def take_over(history: History, machine: str) -> str:
+    """Closes the unit for all attempts, as a start of the class without checkpoints does; returns its
+    position."""
+    writer = UnitWriter(history.logs, "nobody", Impatient(), ClosedClaim())
+    found = writer.claim()
+    return told_position(writer, found, history.checkpoint(machine), history.source.kept)
+
+
+@given(steps=STEPS, fates=FATES, shared=st.booleans(), machine=MACHINE)
+def test_positions_that_are_taken_over_are_those_of_the_sink_and_no_attempt_writes_after_it(
+    steps: list[tuple[object, ...]], fates: list[Fate], shared: bool, machine: str
+) -> None:
+    with TemporaryDirectory() as root:
+        history = History(Path(root), Files, FakeLogs(fates=fates), shared=shared)
+        list(carried_out(history, steps))
+        history.logs.fates.clear()
+        history.freeze(machine)
+        source = cast(Files, history.source)
+        assert source.read_until(take_over(history, machine)) == history.read
+        assert source.read_until(take_over(history, "b")) == history.read, "it may be repeated"
+        written = len(history.logs.rows)
+        for attempt in (history.wake, lambda: history.run("a"), lambda: history.run("b")):
+            with suppress(*REFUSALS):
+                attempt()
+        assert len(history.logs.rows) == written
+
+
+@pytest.mark.parametrize("finishes", [True, False])
+def test_the_checkpoint_of_an_earlier_release_is_taken_over_once(tmp_path: Path, finishes: bool) -> None:
+    history = History(tmp_path, Files)
+    history.more(6)
+    history.run_as_before("a")
+    history.run_as_before("a", finishes=finishes)
+    source = cast(Files, history.source)
+    assert source.read_until(take_over(history, "a")) == history.read
+    history.lose("a")
+    assert source.read_until(take_over(history, "a")) == history.read
+    with pytest.raises(REFUSALS):
+        history.run("a")
 
 
 def test_an_earlier_release_goes_on_with_a_rebuilt_checkpoint_and_back(history: History) -> None:

@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from cooperator.connectors.base import Cancelled
 
@@ -39,6 +39,9 @@ class OutputRecord(NamedTuple):
     timestamp_ms: int = 0
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
+
+CLOSED: Final = "-".join(["9" * 12] * 3)
+"""The claim of a marker that no attempt may write any more: its unit's position is elsewhere."""
 
 Row = tuple[bytes | None, bytes | None] | OutputRecord
 """A record, or its key and value alone."""
@@ -207,6 +210,8 @@ class UnitWriter:
         self._claim = "" if fence is None else fence.claim
         self._log: Log | None = None
         self._marker = Marker(owner)
+        self.is_closed = False
+        """Whether ``claim`` has found a closed marker."""
 
     def claim(self) -> Marker:
         """Fences all earlier writers and claims the marker; returns what was committed so far."""
@@ -219,6 +224,7 @@ class UnitWriter:
                 began_with = began_with or found
                 if found.owner not in (began_with.owner, self._owner):
                     raise Replaced(f"{found.owner} claimed the unit at the same time as {self._owner}")
+                self.is_closed = found.claim == CLOSED
                 if self._claim and found.claim > self._claim:
                     raise Replaced(f"{found.owner} claimed the unit later than {self._owner}: {found.claim}")
                 claimed = replace(found, owner=self._owner, claim=self._claim)

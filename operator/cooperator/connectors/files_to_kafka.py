@@ -1,90 +1,58 @@
 """``files-to-kafka``: writes the lines of the files below a directory to a topic, exactly once.
 
 Units are hash buckets of file paths, so that each file is read by one unit wherever that runs; the number of
-units is fixed when the connector is created. A file is read once, when it is first seen: files must appear
-whole (written elsewhere, then moved in) and must not change. Files and directories whose names begin with
-``.`` or ``_`` are hidden, as everywhere in Spark. Text is UTF-8; invalid bytes become U+FFFD.
+units is fixed when the connector is created. A task is one loop of batches over its units (``filelogs``). If
+the SELECT has state, each unit is a query of Structured Streaming with a checkpoint.
+
+A file is read once, when it is first seen: files must appear whole (written elsewhere, then moved in) and
+must not change. Files and directories whose names begin with ``.`` or ``_`` are hidden, as everywhere in
+Spark. Text is UTF-8; invalid bytes become U+FFFD.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
-
-from pydantic import model_validator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.exactly_once import Row
-from cooperator.connectors.file_offsets import BucketOptions, FileOffsets
+from cooperator.connectors.file_loop_offsets import FileOffsets
 from cooperator.connectors.file_positions import FilesRead, names_in_kafka
+from cooperator.connectors.file_records import file_records
+from cooperator.connectors.filelogs.task import open_files_task
+from cooperator.connectors.files_source import MAX_BYTES_STATE, FilesToKafkaOptions
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_sink import DELIVERED, deliver
+from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.offsets.sources import ConnectorOffsets
-from cooperator.connectors.options import Options, TopicName, option, refuse
-from cooperator.connectors.records import as_records
+from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.spark import SparkConnector, local_rows
-from cooperator.connectors.sql_rules import treats_rows_alone
+from cooperator.connectors.tasks import (
+    InstanceContext,
+    LoopingConnector,
+    RunningTask,
+    TaskConnector,
+    TaskContext,
+)
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
-from cooperator.connectors.transform import selected
+from cooperator.connectors.units import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-_MAX_BYTES = 4 << 20
 
-
-class FilesToKafkaOptions(BucketOptions):
-    topic: TopicName = option("topic", expected="the topic to write to", fixed=True)
-    format: Literal["text", "wholetext"] = option(
-        "format", "text", expected="text (one record per line) or wholetext (one per file)", fixed=True
-    )
-    glob: str = option("glob", "", expected="a pattern of file names, such as *.txt")
-    recursive: bool = option("recursive", True, expected="true or false")
-    trigger_interval_ms: int = option(
-        "trigger.interval.ms",
-        2_000,
-        expected="milliseconds between two listings of the directory, 0 or more",
-        ge=0,
-    )
-    max_files: int | None = option(
-        "max.files.per.trigger", None, expected="the maximum number of files in a batch", ge=1
-    )
-    max_bytes: int | None = option(
-        "max.bytes.per.trigger",
-        None,
-        expected=f"the maximum size of a batch's files, in bytes (default: {_MAX_BYTES})",
-        ge=1,
-    )
-    record_key: Literal["path", "none"] = option("record.key", "path", expected="path or none")
-    record_value: Literal["json", "line"] = option(
-        "record.value", "json", expected='json ({"path": …, "line": …}) or line (the text alone)'
-    )
-    partitions: int = option(
-        "topic.partitions",
-        4,
-        expected="the number of partitions to create the topic with, 1 or more",
-        instance_only=True,
-        ge=1,
-    )
-
-    @model_validator(mode="after")
-    def _one_limit(self) -> Self:
-        if self.max_files is not None and self.max_bytes is not None:
-            raise refuse(
-                "cannot be combined with max.files.per.trigger", "use one of them", "max.bytes.per.trigger"
-            )
-        return self
-
-
-class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
+class FilesToKafka(SparkConnector[FilesToKafkaOptions], LoopingConnector[FilesToKafkaOptions]):
     options: ClassVar[type[Options]] = FilesToKafkaOptions
+
+    def loop(self, options: FilesToKafkaOptions) -> "FilesInLoops | None":
+        return None if options.has_state else FilesInLoops()
 
     def delivery(self, options: FilesToKafkaOptions) -> Delivered:
         return DELIVERED
 
     def needs_checkpoints(self, options: FilesToKafkaOptions) -> bool:
-        # The position is in the sink, the state of a SELECT is not.
-        return bool(options.transform_sql) and not treats_rows_alone(options.transform_sql)
+        return options.has_state
 
     def offsets(self) -> ConnectorOffsets[FilesToKafkaOptions]:
         return FileOffsets()
@@ -118,22 +86,14 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         if options.max_files is not None:
             source = source.option("maxFilesPerTrigger", options.max_files)
         else:
-            source = source.option("maxBytesPerTrigger", options.max_bytes or _MAX_BYTES)
+            source = source.option("maxBytesPerTrigger", options.max_bytes or MAX_BYTES_STATE)
         if options.glob:
             source = source.option("pathGlobFilter", options.glob)
         encoded = F.parse_url(F.col("_metadata.file_path"), F.lit("PATH"))
         below = F.substring(encoded, len(encoded_root) + 1, 1 << 20)
         # A plus in a URI's path is a plus; url_decode is made for forms.
         path = F.url_decode(F.replace(below, F.lit("+"), F.lit("%2B")))
-        line = F.col("value")
-        as_json = options.record_value == "json"
-        value = F.to_json(F.struct(path.alias("path"), line.alias("line"))) if as_json else line
-        key = path if options.record_key == "path" else F.lit(None).cast("string")
-        rows = source.load(options.path).select(
-            key.alias("key"), value.alias("value"), path.alias("path"), line.alias("line")
-        )
-        chosen = selected(rows, options.transform_sql) if options.transform_sql else rows
-        return as_records(chosen, ("key", "value"))
+        return file_records(options, source.load(options.path), path, F.col("value"))
 
     def writer(
         self, stream: "DataFrame", options: FilesToKafkaOptions, context: UnitContext
@@ -141,6 +101,27 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions]):
         patience = Patience(context.cancelled, context.say, options.bootstrap_servers)
         names = names_in_kafka(options, context.group_id, context.task.connector, context.unit, patience)
         return deliver(stream, options, context, options.topic, _rows, FilesRead(names))
+
+
+class FilesInLoops(FilesToKafka, TaskConnector[FilesToKafkaOptions]):
+    """The same class where the SELECT treats each row by itself: a task is one loop over its buckets."""
+
+    def open_task(self, options: FilesToKafkaOptions, context: TaskContext) -> RunningTask:
+        if context.server is not None:
+            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
+            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
+            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        return open_files_task(options, context)
+
+    def settle_layout(self, options: FilesToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
+        positions = positions_of(context.group_id, client_config(options))
+        patience = positions.patience(context.cancelled, context.say)
+        notes.settle_layout(positions, context.connector, layout, patience)
+
+    def ends(
+        self, options: FilesToKafkaOptions, context: InstanceContext, units: Sequence[str]
+    ) -> Mapping[str, str]:
+        return dict.fromkeys(units, "")  # Nothing counts the records of files.
 
 
 def _rows(batch: "DataFrame") -> Iterator[Row]:

@@ -70,6 +70,7 @@ _PASSING = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
+    KafkaError._NOENT,  # list_offsets() knows no leader of a partition
     KafkaError._PURGE_QUEUE,
     KafkaError._PURGE_INFLIGHT,
     KafkaError.UNKNOWN_TOPIC_OR_PART,

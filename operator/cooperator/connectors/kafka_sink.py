@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from cooperator.connectors.access import KafkaOptions
 from cooperator.connectors.base import Cancelled, Delivered, Delivery, UnitContext
-from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Row, UnitWriter
+from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Replaced, Row, UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
 from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
 from cooperator.connectors.offsets.unit_log import content_of, query_of, reached
-from cooperator.connectors.options import option
+from cooperator.connectors.options import OptionError, Problem, option
 from cooperator.connectors.stateful import has_state
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.unit_position import KeptPosition, check_fixed, fixed_options, settle
@@ -77,11 +77,25 @@ def unit_writer(
     )
     writer = UnitWriter(logs, context.owner, context.cancelled, context.fence, fixed_options(options))
     context.closing.callback(writer.close)
-    found = writer.claim()
+    found = _claimed(writer)
     check_fixed(found, options)
     settle(writer, found, context.checkpoint, checked(context), kept, has_state)
     context.counts.rows_out = 0
     return writer
+
+
+def _claimed(writer: UnitWriter) -> Marker:
+    try:
+        return writer.claim()
+    except Replaced as error:
+        if not writer.is_closed:
+            raise
+        problem = "has state, and the positions of this connector are those of a SELECT without state"
+        remedy = (
+            "restore the SELECT; or stop the connector and reset its offsets (it then starts over), or "
+            "create it under another name"
+        )
+        raise OptionError([Problem("transform.sql", None, problem, remedy)]) from error
 
 
 def deliver(

@@ -95,7 +95,7 @@ class MarkedOffsets(ConnectorOffsets[K], Generic[K]):
     def listed(self, options: K, about: About) -> list[Entry]:
         with _Limit(options) as limit:
             units = self._units(options, about, limit)
-            return [entry for unit in units.values() for entry in self._current(options, unit)]
+            return [entry for unit in units.values() for entry in self.current(options, unit)]
 
     def alter(self, options: K, about: About, wanted: Sequence[Entry], *, dry_run: bool) -> list[Change]:
         by_unit: dict[str, list[Entry]] = {}
@@ -107,7 +107,7 @@ class MarkedOffsets(ConnectorOffsets[K], Generic[K]):
             plan = []
             for name, entries in by_unit.items():
                 unit = units.get(name) or MarkedUnit(_place(about, name), None, limit.patience)
-                current = self._current(options, unit)
+                current = self.current(options, unit)
                 plan.append(_Move(unit, current, altered(current, entries)))
             return self._carry_out(options, plan, fixed_options(options), limit, dry_run)
 
@@ -138,7 +138,8 @@ class MarkedOffsets(ConnectorOffsets[K], Generic[K]):
             for name in sorted({*places, *markers})
         }
 
-    def _current(self, options: K, unit: MarkedUnit) -> list[Entry]:
+    def current(self, options: K, unit: MarkedUnit) -> list[Entry]:
+        """Returns the positions of a unit. Raises ``OffsetsError``."""
         marker = unit.marker
         if marker is not None and marker.position is not None:
             return self.in_sink(options, unit, marker.position)
@@ -154,7 +155,7 @@ class MarkedOffsets(ConnectorOffsets[K], Generic[K]):
     def _current_or_nothing(self, options: K, unit: MarkedUnit) -> list[Entry]:
         """Returns the positions to forget, which need not be readable."""
         try:
-            return self._current(options, unit)
+            return self.current(options, unit)
         except OffsetsError as error:
             log.info("unit %s: %s", unit.place.unit, error)
             return []

@@ -8,7 +8,7 @@ attempts are newer in any case, also if epochs have begun anew.
 import logging
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final, TypeVar
@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
+from cooperator.connectors.exactly_once import LogLost, OutputRecord, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_offsets import KafkaOffsets, offset_of
 from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered, refuse_behind
@@ -66,7 +66,7 @@ def stored_ends(
     client: Mapping[str, Any], group_id: str, connector: str, units: Sequence[str]
 ) -> Mapping[str, str]:
     """Returns where units stand, as JSON; empty for those without a position. Raises ``OffsetsError``."""
-    with _Topic(client, group_id, connector, _LOOK_S) as topic:
+    with PositionTopic(client, group_id, connector, _LOOK_S) as topic:
         found = topic.positions.positions([topic.key(unit) for unit in units], topic.patience)
         reached = {unit: found.get(topic.key(unit)) for unit in units}
         return {unit: end_of(unit, None if at is None else at.next) for unit, at in reached.items()}
@@ -75,8 +75,8 @@ def stored_ends(
 class PositionOffsets(StoredOffsets[K]):
     place: ClassVar[str] = "in Kafka"
 
-    def opened(self, options: K, about: About) -> "_Topic":
-        return _Topic(client_config(options), about.group_id, about.connector, _LIMIT_S)
+    def opened(self, options: K, about: About) -> "PositionTopic":
+        return PositionTopic(client_config(options), about.group_id, about.connector, _LIMIT_S)
 
     def migrate(self, options: K, about: About, *, dry_run: bool) -> list[Change]:
         checkpoints: KafkaOffsets[K] = KafkaOffsets(Sink(is_delivered))
@@ -106,7 +106,7 @@ class PositionOffsets(StoredOffsets[K]):
             return found
 
 
-class _Topic:
+class PositionTopic:
     """The positions of one connector, for one operation in a limited time."""
 
     def __init__(self, client: Mapping[str, Any], group_id: str, connector: str, limit_s: float) -> None:
@@ -120,7 +120,7 @@ class _Topic:
         self.positions = positions_of(group_id, client)
         self.patience: Patience = self.positions.patience(self._too_late, self._say)
 
-    def __enter__(self) -> "_Topic":
+    def __enter__(self) -> "PositionTopic":
         self._timer.start()
         with self._readable():
             self.positions.ensure(self.patience)
@@ -155,10 +155,14 @@ class _Topic:
         """Returns the units that have a position or a claim."""
         return [key.unit for key in self.positions.units(self._connector, self.patience)]
 
-    def positioned(self) -> Mapping[str, int]:
+    def stands(self) -> Mapping[str, Position]:
+        """Returns the positions of all units that have one."""
         keys = [self.key(unit) for unit in self.units()]
         found = self.positions.positions(keys, self.patience)
-        return {key.unit: found[key].next for key in keys if key in found}
+        return {key.unit: found[key] for key in keys if key in found}
+
+    def positioned(self) -> Mapping[str, int]:
+        return {unit: position.next for unit, position in self.stands().items()}
 
     def end_earlier(self, places: Sequence[UnitPlace]) -> None:
         """Ends writers of earlier releases for good: they open their log again as long as they hold the
@@ -176,8 +180,18 @@ class _Topic:
     def memory(self, unit: str) -> notes.NoteMemory:
         return notes.NoteMemory(self.positions, self._connector, unit, self.patience)
 
-    def move(self, offsets: Mapping[str, int | None]) -> None:
-        """Claims the units, fences all other attempts, and commits these positions (None: none)."""
+    def move(
+        self,
+        offsets: Mapping[str, int | None],
+        ids: Mapping[str, str] = {},
+        seen: Mapping[str, Position] | None = None,
+        beside: Iterable[OutputRecord] = (),
+    ) -> None:
+        """Claims the units, fences all other attempts, and commits these positions (None: none).
+
+        ``ids`` are those of the positions, and ``beside`` is committed with them. Raises ``Replaced`` unless
+        the positions are those ``seen`` before (None: any).
+        """
         if not offsets:
             return
         keys = tuple(self.key(unit) for unit in offsets)
@@ -193,12 +207,17 @@ class _Topic:
         def initialise(session: str) -> None:
             self.patience.until_done(producer.init_transactions)
 
-        OwnedUnits(machine, self.positions, self.patience, initialise).claim()
+        found = OwnedUnits(machine, self.positions, self.patience, initialise).claim().positions
+        for key in keys if seen is not None else ():
+            if seen is not None and found.get(key) != seen.get(key.unit):
+                raise Replaced(f"an attempt has moved unit {key.unit} meanwhile")
         producer.begin_transaction()
         for unit, offset in offsets.items():
-            value = None if offset is None else Position(offset, _LEAST).encode()
+            value = None if offset is None else Position(offset, _LEAST, ids.get(unit, "")).encode()
             key = self.key(unit)
             producer.produce(self.positions.topic, value, PositionKey(key).encode(), partition_of(key))
+        for record in beside:
+            producer.produce(record.topic, record.value, record.key, record.partition)
         self.patience.until_done(producer.commit_transaction)
         mine: list[tuple[bytes, bytes | None]] = [(ClaimKey(key, claim).encode(), None) for key in keys]
         self.positions.write_claims(mine, self.patience)

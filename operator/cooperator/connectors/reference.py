@@ -5,8 +5,8 @@ import sys
 from pydantic_core import PydanticUndefined
 
 from cooperator.connectors.access import KafkaOptions
+from cooperator.connectors.files_source import FilesToKafkaOptions
 from cooperator.connectors.files_target import KafkaToFilesOptions
-from cooperator.connectors.files_to_kafka import FilesToKafkaOptions
 from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import Options, option_names
 from cooperator.connectors.pipeline_options import PipelineOptions

@@ -112,3 +112,18 @@ class TaskConnector(Connector[O], Generic[O]):
 
     def open(self, options: O, context: UnitContext) -> RunningUnit:
         raise NotImplementedError("units of this class are opened by their task")
+
+
+class LoopingConnector(Connector[O], Generic[O]):
+    """The base class of connectors whose tasks are opened as a whole under some options only."""
+
+    @abstractmethod
+    def loop(self, options: O) -> TaskConnector[O] | None:
+        """Returns what opens the tasks of a connector with these options; None: its units are opened."""
+
+
+def task_connector(connector: Connector[O], options: O) -> TaskConnector[O] | None:
+    """Returns what opens the tasks of a connector as a whole; None: its units are opened."""
+    if isinstance(connector, LoopingConnector):
+        return connector.loop(options)
+    return connector if isinstance(connector, TaskConnector) else None

@@ -202,6 +202,17 @@ def settle(
     writer.state(query, batch, content_of(checkpoint, batch), position)
 
 
+def told_position(writer: UnitWriter, marker: Marker, checkpoint: Place, kept: KeptPosition) -> str:
+    """Returns the position of a unit whose checkpoint is needed for the last time: it is in the marker then.
+
+    ``marker`` is the one that ``writer`` has claimed. Raises ``CheckpointBehind``.
+    """
+    found = begun(checkpoint, marker.batch, kept)
+    if decide(marker, found) is CheckpointUse.TAKE_OVER:
+        _take_over(writer, marker, found, checkpoint, lambda: None, kept)
+    return writer.position or ""
+
+
 def _take_over(
     writer: UnitWriter,
     marker: Marker,

@@ -11,7 +11,7 @@ from cooperator.connectors.bounds import check_bounds
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
 from cooperator.connectors.references import Resolver, forbidden_files, own_topics
-from cooperator.connectors.tasks import TaskConnector
+from cooperator.connectors.tasks import LoopingConnector, TaskConnector
 from cooperator.connectors.units import fixed_changes, read_layout
 from cooperator.crd import Connector, FieldProblem, Resource, Worker, forbidden_changes, forbidden_move
 from cooperator.crd.connector import State
@@ -103,7 +103,7 @@ def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool
 
 def _has_positions_in_sink(connector: Connector) -> bool:
     try:
-        return isinstance(find(connector.spec.class_), TaskConnector)
+        return isinstance(find(connector.spec.class_), TaskConnector | LoopingConnector)
     except OptionError:
         return False  # The class is no longer installed.
 

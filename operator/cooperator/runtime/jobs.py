@@ -15,7 +15,7 @@ from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.places import Place
 from cooperator.connectors.references import Resolved, Resolver
 from cooperator.connectors.server import Server
-from cooperator.connectors.tasks import InstanceContext, TaskConnector, TaskContext
+from cooperator.connectors.tasks import InstanceContext, TaskConnector, TaskContext, task_connector
 from cooperator.connectors.topics import GroupCluster
 from cooperator.connectors.units import (
     Layout,
@@ -83,8 +83,9 @@ def run_task(work: Work, run: Run) -> None:
     if not options.task_units:
         remedy = "remove it; the connector's instance writes it"
         raise OptionError([Problem("task.units", None, "is required in a task's configuration", remedy)])
-    if isinstance(work.connector, TaskConnector):
-        _run_whole_task(work, work.connector, options, resolved, run)
+    whole = task_connector(work.connector, options)
+    if whole is not None:
+        _run_whole_task(work, whole, options, resolved, run)
         return
     waits = WaitReasons()
     halt = threading.Event()
@@ -184,10 +185,11 @@ def _lag(work: Work, options: Options) -> Lag:
         if type(work.connector).lag is Connector.lag:
             return None
         name, units = work.task.connector, options.task_units
-        if isinstance(work.connector, TaskConnector):
+        whole = task_connector(work.connector, options)
+        if whole is not None:
             missing = [unit for unit in units if not ends.get(unit)]
             asked = InstanceContext(work.group_id, name, threading.Event(), lambda text: None, work.conf)
-            stored = work.connector.ends(options, asked, missing) if missing else {}
+            stored = whole.ends(options, asked, missing) if missing else {}
             return work.connector.lag(options, {unit: ends.get(unit) or stored[unit] for unit in units})
         known = {unit: ends.get(unit) or last_end(checkpoint(work.checkpoints, name, unit)) for unit in units}
         return work.connector.lag(options, known)
@@ -321,7 +323,8 @@ def _settle(
     """Writes the connector's layout unless there is one; raises ``OptionError`` if it does not fit."""
     name = work.task.connector
     owner = Owner(work.group_id, work.cluster.id())
-    if not isinstance(work.connector, TaskConnector):
+    whole = task_connector(work.connector, options)
+    if whole is None:
         settle_layout(work.checkpoints, name, owner, fixed, units)
         return
     # A connector of an earlier release has one in its checkpoints.
@@ -331,7 +334,7 @@ def _settle(
         earlier.check_fixed(fixed)
     first = frozenset(units) if earlier is None else earlier.first
     context = InstanceContext(work.group_id, name, cancelled, say, work.conf)
-    work.connector.settle_layout(options, context, Layout(fixed, first, owner))
+    whole.settle_layout(options, context, Layout(fixed, first, owner))
 
 
 def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:

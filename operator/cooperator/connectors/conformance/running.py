@@ -19,7 +19,7 @@ from cooperator.connectors.offset_operations import Subject, alter, listed
 from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.options import resolved_options
 from cooperator.connectors.references import Resolver
-from cooperator.connectors.tasks import TaskConnector
+from cooperator.connectors.tasks import LoopingConnector, TaskConnector
 
 RULES: Mapping[str, str] = {
     "units": "Unit ids are valid file names, distinct, and the same in every process.",
@@ -117,7 +117,7 @@ class Play:
             raise Broken("units", f"one process returns {here[:5]}, another {there[:5]}; {remedy}")
 
     def _claims(self, running: list[list[str]]) -> None:
-        if isinstance(self._connector, TaskConnector):
+        if isinstance(self._connector, TaskConnector | LoopingConnector):
             return  # Its claims are in the sink, and the rule ``fenced`` shows that they hold.
         for unit in (unit for units in running for unit in units):
             directory = self._place.checkpoints / CONNECTOR / unit / FENCE

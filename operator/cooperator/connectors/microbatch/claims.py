@@ -127,7 +127,7 @@ class Position:
     """The offset of the next record of a unit, and the attempt that committed it.
 
     ``topic_id`` is that of the source topic, which a topic that is created again does not have; empty: the
-    brokers had told none.
+    brokers had told none. Where units read files, it is the id of a set of names (``filelogs``).
     """
 
     next: int

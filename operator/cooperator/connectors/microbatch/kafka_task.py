@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch import members, notes
@@ -45,14 +45,39 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
     """Claims the units and returns the task once it runs. Raises what it fails with, and ``Cancelled``."""
     member = context.session()
     stopped = threading.Event()
-    positions = members.positions_of(context.group_id, settings.client)
+    opening = opening_of(context, settings.client, settings.producer, member, stopped)
+    batches = batches_of(opening)
+    parts = LoopParts(
+        ownership=owned_units(context, opening, batches.open),
+        batches=batches,
+        layout=lambda: notes.read_layout(opening.positions, context.task.connector, opening.patience),
+        store="Kafka",
+        slots=opening.target.slots.count,
+    )
+    return open_loop(context, member, settings, parts, stopped)
+
+
+def opening_of(
+    context: TaskContext,
+    client: Mapping[str, Any],
+    producer: Mapping[str, str],
+    member: "SparkSession",
+    stopped: threading.Event,
+) -> Opening:
+    """Returns the parts of a task. ``client`` and ``producer`` hold properties; see ``TaskSettings``."""
+    positions = members.positions_of(context.group_id, client)
     patience = positions.patience(stopped, context.say)
     connector = context.task.connector
     count = slots_for(len(context.units), member)
     slots = TransactionalIds.of_units(context.group_id, connector, context.units, count)
-    target = BatchTarget(slots, positions.topic, settings.producer)
-    batches = batches_of(Opening(session_of_task(member), positions, patience, target))
-    keys = tuple(UnitKey(connector, unit) for unit in context.units)
+    target = BatchTarget(slots, positions.topic, producer)
+    return Opening(session_of_task(member), positions, patience, target)
+
+
+def owned_units(context: TaskContext, opening: Opening, initialise: Callable[[str], None]) -> "LateUnits":
+    """Returns the units of the task; ``initialise`` opens the producers of a session."""
+    positions, patience, slots = opening.positions, opening.patience, opening.target.slots
+    keys = tuple(UnitKey(context.task.connector, unit) for unit in context.units)
 
     def claim() -> OwnedUnits:
         """The claim is newer than all others if no leader has ordered attempts."""
@@ -69,16 +94,9 @@ def open_kafka_task(context: TaskContext, settings: TaskSettings, batches_of: Ba
             epoch, attempt = newest.epoch, newest.attempt + 1
         named = Claim.of(epoch, attempt, context.owner)
         machine = Ownership(Attempt(named, keys, slots))
-        return OwnedUnits(machine, positions, patience, batches.open)
+        return OwnedUnits(machine, positions, patience, initialise)
 
-    parts = LoopParts(
-        ownership=LateUnits(connector, claim),
-        batches=batches,
-        layout=lambda: notes.read_layout(positions, connector, patience),
-        store="Kafka",
-        slots=slots.count,
-    )
-    return open_loop(context, member, settings, parts, stopped)
+    return LateUnits(context.task.connector, claim)
 
 
 class LateUnits(TaskUnits):

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.microbatch.batches import (
@@ -22,7 +23,6 @@ from cooperator.connectors.microbatch.batches import (
     Stand,
     UnitOwnership,
 )
-from cooperator.connectors.microbatch.ends import Subscription
 from cooperator.connectors.microbatch.ranges import (
     EndBehind,
     Grouping,
@@ -44,6 +44,25 @@ _LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.FAILED)
 _HALVINGS = 20
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
+
+
+class Arrivals(Protocol):
+    """The ends of a task's units, as its loop waits for them (see ``ends.Subscription``)."""
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]: ...
+
+    @property
+    def ends(self) -> Mapping[Partition, int]: ...
+
+    def restart(self) -> None: ...
+
+    def wait(
+        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+    ) -> Mapping[Partition, int]: ...
+
+    def close(self) -> None: ...
+
 
 FirstOffsets = Callable[[Collection[Partition]], Mapping[Partition, int]]
 """Returns the offsets at which units start."""
@@ -78,14 +97,14 @@ class TaskLoop:
 
     ``first_offsets`` are those of units without a position, ``earliest`` of topics that were created again.
     ``say`` shows what is being waited for; an empty text ends it. ``started`` is called once the units are
-    owned. ``narrowed`` returns the limits of the next batch. ``stop`` sets ``stopped``, on which
-    ``ownership`` ends its waits with ``Cancelled``.
+    owned. ``narrowed`` returns the limits of the next batch, and ``cut`` what is read of its ranges: each
+    begins where it did. ``stop`` sets ``stopped``, on which ``ownership`` ends its waits with ``Cancelled``.
     """
 
     units: Sequence[Partition]
     ownership: UnitOwnership
     batches: Batches
-    ends: Subscription
+    ends: Arrivals
     limits: Limits
     grouping: Grouping
     first_offsets: FirstOffsets
@@ -94,6 +113,7 @@ class TaskLoop:
     fail_on_data_loss: bool = True
     started: Callable[[Owned], None] = lambda owned: None
     narrowed: Callable[[Limits], Limits] = lambda limits: limits
+    cut: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]] = tuple
     counts: LoopCounts = field(default_factory=LoopCounts)
     stopped: threading.Event = field(default_factory=threading.Event)
     _homes: dict[Partition, int] = field(default_factory=dict)
@@ -164,7 +184,7 @@ class TaskLoop:
                 return
             ids |= {unit: now[unit.topic] for unit in positions if unit.topic in now}
             limits = halved(self.narrowed(self.limits), self._halvings)
-            ranges = plan_ranges(positions, ends, limits, self.counts.batches)
+            ranges = self.cut(plan_ranges(positions, ends, limits, self.counts.batches))
             if ranges and not self._batch(owned, ranges, positions, ids):
                 return
 

@@ -101,12 +101,9 @@ def open_loop(
                 raise Cancelled
         return {}
 
-    started = threading.Event()
-
     def check(owned: Owned) -> None:
         missing = [units[each] for each in units if each not in owned.positions]
         refuse_earlier(context, missing, parts.store)
-        started.set()
 
     loop = TaskLoop(
         units=tuple(units),
@@ -123,10 +120,28 @@ def open_loop(
         narrowed=parts.batches.narrowed if isinstance(parts.batches, PlannedFirst) else lambda limits: limits,
         stopped=stopped,
     )
-    untyped: Any = member
     # No name of a group or a connector has a slash, so no two connectors have the same group.
     mirror = mirror_to(f"{context.group_id}/{context.task.connector}", source.client)
-    task = LoopTask(loop, units, mirror, untyped.sparkContext._gateway.proc)
+    return run_loop(context, member, loop, units, Shown(end_of, mirror))
+
+
+def run_loop(
+    context: TaskContext,
+    member: "SparkSession",
+    loop: TaskLoop,
+    units: Mapping[Partition, str],
+    shown: "Shown",
+) -> "LoopTask":
+    """Claims the units and returns the task once it runs; see ``open_loop``."""
+    untyped: Any = member
+    started, before = threading.Event(), loop.started
+
+    def begun(owned: Owned) -> None:
+        before(owned)
+        started.set()
+
+    loop.started = begun
+    task = LoopTask(loop, units, untyped.sparkContext._gateway.proc, shown)
     task.begin()
     try:
         while not started.wait(_OPENING_S):
@@ -187,12 +202,22 @@ MIGRATED: Final = "migrated"
 """A file in a checkpoint whose position has been taken over."""
 
 
+class Shown(NamedTuple):
+    """The form in which a task shows its positions. ``end`` returns one as ``UnitProgress.end`` has it.
+
+    ``mirror`` None: they are not offsets of records, so that nothing counts what is behind.
+    """
+
+    end: Callable[[str, int | None], str]
+    mirror: Mirror | None = None
+
+
 class LoopTask:
     """A task that runs: its loop, on a thread of its own. ``jvm`` is the process of the session."""
 
-    def __init__(self, loop: TaskLoop, units: Mapping[Partition, str], mirror: Mirror, jvm: Any) -> None:
+    def __init__(self, loop: TaskLoop, units: Mapping[Partition, str], jvm: Any, shown: Shown) -> None:
         self._loop = loop
-        self._mirror = mirror
+        self._shown = shown
         self._units = units
         self._jvm = jvm
         self._error: BaseException | None = None
@@ -212,12 +237,14 @@ class LoopTask:
         found: dict[str, UnitProgress] = {}
         for partition, unit in self._units.items():
             of_unit = counts.of(partition)
-            end, behind = end_of(unit, of_unit.next), None
-            if of_unit.next is not None and partition in ends:
+            end, behind = self._shown.end(unit, of_unit.next), None
+            if self._shown.mirror is not None and of_unit.next is not None and partition in ends:
                 behind = max(0, ends[partition] - of_unit.next)
             found[unit] = UnitProgress(of_unit.batches - 1, of_unit.records, None, end, behind)
-        reached = {unit: counts.of(unit).next for unit in self._units}
-        self._mirror.offer({unit: at for unit, at in reached.items() if at is not None}, time.monotonic())
+        if self._shown.mirror is not None:
+            reached = {unit: counts.of(unit).next for unit in self._units}
+            at = {unit: offset for unit, offset in reached.items() if offset is not None}
+            self._shown.mirror.offer(at, time.monotonic())
         return TaskProgress(found, counts.rows)
 
     def stop(self) -> None:

@@ -148,8 +148,9 @@ public final class KafkaTransactions {
    * Runs a batch and waits for it.
    *
    * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
-   *     from, to, key, value, positionsPartition]}; optionally {@code topics}, for each slot the topic of rows
-   *     without one, and {@code given} (false)
+   *     from, to, key, value, positionsPartition]}, for {@link FilePieces} followed by the pieces to read and by
+   *     records to commit with them; optionally {@code topics}, for each slot the topic of rows without one, and
+   *     {@code given} (false)
    * @return JSON: {@code slots}, for each slot {@code {"rows": count, "counts": [records of a unit, …]}} or
    *     {@code {"kind": …, "error": …}} with the kinds of {@link SlotResult#failed}
    */
@@ -159,9 +160,18 @@ public final class KafkaTransactions {
     for (JsonNode slot : node.get("slots")) {
       List<SlotWork.Unit> units = new ArrayList<>();
       for (JsonNode unit : slot) {
+        List<FilePiece> pieces = new ArrayList<>();
+        List<SlotWork.Beside> beside = new ArrayList<>();
+        unit.path(7).forEach(each -> pieces.add(FilePiece.of(each)));
+        unit.path(8).forEach(each -> beside.add(SlotWork.Beside.of(each)));
         units.add(
             new SlotWork.Unit(
-                OffsetRange.of(unit), unit.get(4).asText(), unit.get(5).asText(), unit.get(6).asInt()));
+                OffsetRange.of(unit),
+                unit.get(4).asText(),
+                unit.get(5).asText(),
+                unit.get(6).asInt(),
+                pieces,
+                beside));
       }
       JsonNode topic = node.path("topics").path(works.size());
       works.add(

@@ -1,5 +1,6 @@
 package dev.cooperator.spark;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,8 +19,21 @@ final class SlotWork implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final Map<Long, SlotWork> OF_TASKS = new ConcurrentHashMap<>();
 
-  /** A range, and the record by which its end is committed; a negative partition is chosen by the key. */
-  record Unit(OffsetRange range, String key, String value, int partition) implements Serializable {}
+  /**
+   * A range, and the record by which its end is committed; a negative partition is chosen by the key. {@code
+   * pieces} are those of files whose bytes the range counts; {@code beside} is committed with it.
+   */
+  record Unit(
+      OffsetRange range, String key, String value, int partition, List<FilePiece> pieces, List<Beside> beside)
+      implements Serializable {}
+
+  /** A record of another topic than that of rows or positions. */
+  record Beside(String topic, int partition, String key, String value) implements Serializable {
+    static Beside of(JsonNode node) {
+      return new Beside(
+          node.get(0).asText(), node.get(1).asInt(), node.get(2).asText(), node.get(3).asText());
+    }
+  }
 
   final int slot;
 
@@ -48,7 +62,7 @@ final class SlotWork implements Serializable {
   /** Returns the work of a slot whose positions are not records. */
   static SlotWork of(int slot, List<OffsetRange> ranges) {
     List<Unit> units = new ArrayList<>(ranges.size());
-    ranges.forEach(range -> units.add(new Unit(range, "", "", -1)));
+    ranges.forEach(range -> units.add(new Unit(range, "", "", -1, List.of(), List.of())));
     return new SlotWork(slot, "", units, null, false);
   }
 

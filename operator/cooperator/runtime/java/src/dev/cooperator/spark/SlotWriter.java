@@ -1,6 +1,7 @@
 package dev.cooperator.spark;
 
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -10,6 +11,7 @@ import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -68,15 +70,26 @@ final class SlotWriter {
     }
     Integer partition = isNull(row, columns.partition()) ? null : row.getInt(columns.partition());
     Long timestampMs = isNull(row, columns.timestamp()) ? null : row.getLong(columns.timestamp()) / 1000;
+    byte[] key = isNull(row, columns.key()) ? null : row.getBinary(columns.key());
+    boolean hadFailed = failure != null;
     producer.send(
         new ProducerRecord<>(
             topic,
             partition,
             timestampMs == null || timestampMs < 0 ? null : timestampMs,
-            isNull(row, columns.key()) ? null : row.getBinary(columns.key()),
+            key,
             isNull(row, columns.value()) ? null : row.getBinary(columns.value()),
             isNull(row, columns.headers()) ? null : headers(row.getArray(columns.headers()))),
         callback);
+    // A refusal of the client itself is told before send() returns.
+    if (!hadFailed && failure instanceof RecordTooLargeException) {
+      throw new IllegalArgumentException(
+          "a record with key "
+              + (key == null ? "null" : new String(key, StandardCharsets.UTF_8))
+              + " exceeds option 'message.max.bytes'; raise it, and max.message.bytes of topic "
+              + topic,
+          failure);
+    }
   }
 
   /** Commits the rows with the positions, if the slot's ranges were read to their ends. */
@@ -90,6 +103,15 @@ final class SlotWriter {
               unit.key().getBytes("UTF-8"),
               unit.value().getBytes("UTF-8")),
           callback);
+      for (SlotWork.Beside each : unit.beside()) {
+        producer.send(
+            new ProducerRecord<>(
+                each.topic(),
+                each.partition(),
+                each.key().getBytes("UTF-8"),
+                each.value().getBytes("UTF-8")),
+            callback);
+      }
     }
     try {
       producer.commitTransaction();
