@@ -26,6 +26,8 @@ COUNTS = {
     "sink.output.mode": "update",
 }
 LINES = [json.dumps({"key": f"k{number % 3}"}) for number in range(9)]
+AHEAD = 20
+"""The number of files that may wait to be counted."""
 SLOW = slow("env -u CI pytest tests/guarantees/test_state_asked.py; in short: tests/agent/test_offsets.py")
 
 
@@ -68,7 +70,9 @@ def test_no_question_fails_over_a_kill_a_hold_and_a_move(asked: Asked, reads: in
 
     def feed() -> None:
         while not done.wait(0.5):
-            asked.group.feed(LINES)
+            # A busy machine counts more slowly, and all of it has to be counted in the end.
+            if not seen or 3 * (asked.group.fed - AHEAD) < seen[-1]:
+                asked.group.feed(LINES)
 
     def ask(times: int) -> None:
         for _ in range(times):
