@@ -210,7 +210,7 @@ class ReconcilingGroup(FakeGroup):
                     return False
                 self.writes.append(records)
                 self._log(records)
-                self.saved = memory
+                self.saved = memory or self.saved
                 self._step(ev.GroupSaved(number))
                 return True
             case ev.AnswerReport(request, answer):

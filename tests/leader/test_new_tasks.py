@@ -173,7 +173,7 @@ def gives_to_held_reports(group: Any, report: Any, now_ms: int, timeout_ms: int,
     return handle_report(group, report, now_ms, timeout_ms)
 
 
-def has_endless_patience(since_ms: Any, now_ms: int) -> frozenset[str]:
+def has_endless_patience(until_ms: Any, group: Any, now_ms: int) -> frozenset[str]:
     return frozenset()
 
 

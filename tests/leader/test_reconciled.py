@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from cooperator.leader import events as ev
-from cooperator.leader.group_memory import restored, stripped
+from cooperator.leader.group_memory import lacks, restored, stripped
 from cooperator.leader.observability.projection import is_settled, project
 from cooperator.model import INSTANCE, Epoch, Memory, Policy, TaskId, Warmth
 from cooperator.planner.view import Facts
@@ -428,6 +428,18 @@ class TestTheLog:
         assert len({identity for kind, identity in kinds if identity}) == 1
         assert {kind for kind, _ in kinds} == {RecordKind.TARGET, RecordKind.MEMBER, RecordKind.GROUP}
 
+    def test_the_memory_is_not_written_for_a_connector_that_moves_nothing(self) -> None:
+        """Its record grows with the group."""
+        group = reconciled_group()
+        before = group.saved
+        group.desire(a=6, b=1)
+        group.advance(100)
+        assert TaskId("b", INSTANCE) in group.all_running()
+        assert group.saved is before
+        group.join("lake-3")
+        group.round()
+        assert "lake-3" in group.saved.incarnations
+
     def test_a_report_that_changes_nothing_is_held_and_writes_nothing(self) -> None:
         group = reconciled_group()
         group.writes.clear()
@@ -600,6 +612,14 @@ def test_attempts_have_greater_epochs_than_those_of_every_earlier_owner() -> Non
         look()
     moved = [t for t in last if sum(m.starts.count(t) for m in group.members.values()) > starts[t]]
     assert moved
+
+
+def test_a_log_need_not_say_which_connectors_are_managed_if_all_are() -> None:
+    one, two = Memory(managed=("a",)), Memory(managed=("a", "b"))
+    assert lacks(None, one, owns_config=True)
+    assert not lacks(one, two, owns_config=True)
+    assert lacks(one, two, owns_config=False)
+    assert lacks(one, Memory(managed=("a",), orphans=("x",)), owns_config=True)
 
 
 def test_a_memory_that_is_stripped_says_so_to_every_release() -> None:

@@ -358,7 +358,10 @@ class GroupSimulation:
 
     def give_to_others(self) -> None:
         """Give the tasks that late members have not taken up to random other ones."""
-        found = late(self._waits_ms, self.now_ms)
+        group = self.leader.group
+        # The group has changed since: all of them are its members again.
+        self._waits_ms = waits(self._waits_ms, group, self.now_ms)
+        found = late(self._waits_ms, group, self.now_ms)
         if self.takes_late_members_for_dead:
             for identity in found & self.leader.group.members.keys():
                 incarnation = self.leader.group.members[identity].incarnation

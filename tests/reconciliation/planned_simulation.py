@@ -7,7 +7,7 @@ from cooperator.leader.absences import not_given
 from cooperator.model import Member, Memory, Policy, TaskId, Warmth
 from cooperator.planner import Facts, View, Workspace, default, step
 from cooperator.planner.layout import layout_of
-from cooperator.reconciliation import ReconciledGroup, Report, late, retarget, withdrawn
+from cooperator.reconciliation import ReconciledGroup, Report, late, retarget, waits, withdrawn
 from tests.reconciliation.group_simulation import FENCE_MS, LEASE_MS, GroupSimulation, Process
 
 AWAITED_MS = 5_000
@@ -73,7 +73,8 @@ class PlannedSimulation(GroupSimulation):
 
     def give_to_others(self) -> None:
         """The planner does, and gives late members new tasks only if there are no others."""
-        found = late(self._waits_ms, self.now_ms)
+        self._waits_ms = waits(self._waits_ms, self.leader.group, self.now_ms)
+        found = late(self._waits_ms, self.leader.group, self.now_ms)
         if not found <= self.late:
             self.late |= found
             self.replan()

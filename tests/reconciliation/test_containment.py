@@ -5,6 +5,7 @@ import pytest
 from cooperator.model import TaskId
 from cooperator.reconciliation import MemberState, join, retarget
 from cooperator.reconciliation.group import ReconciledGroup
+from cooperator.reconciliation.patience import PATIENCE_MS
 from tests.reconciliation.group_simulation import REVOCATION_TIMEOUT_MS, GroupSimulation
 
 NEW = TaskId("new", 0)
@@ -43,6 +44,37 @@ def test_new_tasks_run_at_once_while_a_member_is_frozen(simulation: GroupSimulat
     simulation.set_layout(layout)
 
     assert simulation.run(WITHIN_MS, until=lambda: NEW in simulation.running("b"))
+
+
+def test_new_tasks_of_a_frozen_member_run_at_others_soon(simulation: GroupSimulation) -> None:
+    simulation.processes["a"].frozen = True
+    # Its last report has arrived: the answer to that could give it the task.
+    simulation.run(100)
+    layout = moved(simulation)
+    layout["a"].add(NEW)
+    simulation.set_layout(layout)
+
+    assert simulation.run(
+        PATIENCE_MS + WITHIN_MS, until=lambda: any(NEW in simulation.running(identity) for identity in "bcd")
+    )
+    simulation.processes["a"].frozen = False
+    simulation.run(5_000)
+    assert NEW not in simulation.running("a")
+
+
+def test_new_tasks_of_a_member_that_releases_slowly_run_at_others_soon(simulation: GroupSimulation) -> None:
+    from_a = min(simulation.running("a"))
+    simulation.processes["a"].stop_ms = 8_000
+    layout = moved(simulation, (from_a, "a", "b"))
+    layout["a"].add(NEW)
+    simulation.set_layout(layout)
+
+    # The task that a is to give is late for b, too, but that is no new one: it has an occupant.
+    assert simulation.run(
+        PATIENCE_MS + WITHIN_MS, until=lambda: any(NEW in simulation.running(identity) for identity in "bcd")
+    )
+    assert state(simulation, "a") is MemberState.UNREVOKED_TASKS
+    assert simulation.run(9_000, until=simulation.is_settled)
 
 
 def test_a_slow_member_delays_only_what_it_is_to_give(simulation: GroupSimulation) -> None:

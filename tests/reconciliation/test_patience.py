@@ -24,7 +24,7 @@ def test_tasks_wait_for_a_member_until_it_is_given_them() -> None:
     assert ungiven(talk.group, "a") == frozenset()
 
 
-def test_a_task_that_another_member_has_not_released_waits_for_it_alone() -> None:
+def test_tasks_that_another_one_has_not_released_are_not_new() -> None:
     talk = two()
     talk.targets(b={T, U})
     assert ungiven(talk.group, "b") == {U}
@@ -35,10 +35,28 @@ def test_the_patience_begins_with_the_wait_and_others_do_not_prolong_it() -> Non
     until_ms = waits({}, talk.group, 1_000)
     assert until_ms == {"a": 1_000 + PATIENCE_MS}
     talk.targets(a={T, U}, b={NEW})
-    later = waits(until_ms, talk.group, 1_100)
-    assert later == {"a": 1_000 + PATIENCE_MS, "b": 1_100 + PATIENCE_MS + PATIENCE_PER_MEMBER_MS}
-    assert late(later, 999 + PATIENCE_MS) == frozenset()
-    assert late(later, 1_000 + PATIENCE_MS) == {"a"}
+    assert waits(until_ms, talk.group, 1_100) == {
+        "a": 1_000 + PATIENCE_MS,
+        "b": 1_100 + PATIENCE_MS + PATIENCE_PER_MEMBER_MS,
+    }
+
+
+def test_a_member_is_late_when_the_patience_is_over() -> None:
+    talk = two()
+    until_ms = waits({}, talk.group, 1_000)
+    assert late(until_ms, talk.group, 999 + PATIENCE_MS) == frozenset()
+    assert late(until_ms, talk.group, 1_000 + PATIENCE_MS) == {"a"}
+
+
+def test_nobody_is_late_while_tasks_wait_for_many_members() -> None:
+    identities = [f"m{number}" for number in range(30)]
+    group = ReconciledGroup()
+    for identity in identities:
+        group = join(group, identity, f"{identity}#1", 0, 0)
+    for count, expected in ((3, 3), (4, 0)):
+        layout = {identity: frozenset({TaskId(identity, 0)}) for identity in identities[:count]}
+        waiting = retarget(group, layout)
+        assert len(late(waits({}, waiting, 0), waiting, 60_000)) == expected
 
 
 def test_new_tasks_go_to_others_only_if_there_are_any() -> None:

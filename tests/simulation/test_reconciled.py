@@ -4,13 +4,21 @@ Many more histories: ``python -m tests.simulation --reconciling 1.0 --seeds 1000
 members are of an earlier release.
 """
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
+from cooperator.leader import held_reports
+from cooperator.model import TaskId
 from tests.harness.support import slow
 from tests.simulation.command import command_of
+from tests.simulation.patches import simulated
 from tests.simulation.planted import ALL, find
 from tests.simulation.reconciled_mutations import FAST
 from tests.simulation.run import Outcome, run
+from tests.simulation.simulation import Shape, Simulation
+from tests.simulation.spec import ConnectorSpec, Times
 
 
 def played(seed: int, reconciling: float) -> Outcome:
@@ -32,6 +40,58 @@ def test_every_promise_holds_in_histories_without_rounds(
     outcomes = [played(seed, reconciling) for seed in range(seeds)]
     assert sum(outcome.simulation.answers for outcome in outcomes) > answers
     assert sum(map(changes_of_protocol, outcomes)) >= changes
+
+
+def new_connectors_ms(seed: int, count: int) -> list[int]:
+    """Freeze the member that runs the least, and want a new connector soon after, ``count`` times.
+
+    Returns how long (ms) it took until a task of each one ran; a member is frozen for 3 s each time.
+    """
+    dice = Random(seed)
+    shape = Shape(5, 3, 1, (("a", 6),), restarts_in_place=False, slow=1, hold_ms=12_000, reconciling=1.0)
+    simulation = Simulation(shape, dice, Times())
+    took_ms = []
+
+    def passes(ms: int, until: Callable[[], bool] = lambda: False) -> bool:
+        end_ms = simulation.now_ms + ms
+        while not until() and simulation.scheduler.step(end_ms):
+            pass
+        return until()
+
+    def runs(task: TaskId) -> bool:
+        return any(copy.task == task for member in simulation.members for copy in member.copies())
+
+    with simulated(simulation):
+        simulation.begin()
+        assert passes(60_000, lambda: simulation.answers > 0 and all(map(runs, simulation.spec.tasks())))
+        passes(5_000)
+        for number in range(count):
+            victim = min(simulation.members, key=lambda member: len(member.copies()))
+            victim.freeze()
+            passes(dice.choice([1, 20, 300]))
+            begun_ms = simulation.now_ms
+            simulation.spec.connectors[f"new-{number}"] = ConnectorSpec(1)
+            simulation.spec.touch()
+            passes(3_000, lambda number=number: runs(TaskId(f"new-{number}", 0)))  # type: ignore[misc]
+            took_ms.append(simulation.now_ms - begun_ms)
+            passes(max(0, begun_ms + 3_000 - simulation.now_ms))
+            victim.thaw()
+            passes(2_000)
+    return took_ms
+
+
+def test_new_tasks_run_soon_beside_a_member_that_has_just_been_frozen() -> None:
+    """The operator notices a new connector after up to 0.2 s here, and its instance and task take as long to
+    start.
+    """
+    took_ms = new_connectors_ms(seed=1, count=3)
+    assert max(took_ms) < 1_200, took_ms
+
+
+def test_they_would_wait_for_it_without_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_reports, "late", lambda until_ms, group, now_ms: frozenset())
+    took_ms = new_connectors_ms(seed=1, count=2)
+    assert max(took_ms) >= 3_000, took_ms
 
 
 @pytest.mark.parametrize("name", FAST)

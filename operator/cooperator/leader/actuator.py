@@ -113,7 +113,9 @@ class Actuator:
 
     def fail_reply(self, request: int, error: Exception) -> None:
         """No reply will come."""
-        self._replies.pop(request).set_exception(error)
+        future = self._replies.pop(request)
+        if future.set_running_or_notify_cancel():
+            future.set_exception(error)
 
     # --- instructions -------------------------------------------------------------------------------
 
@@ -158,7 +160,9 @@ class Actuator:
             case ev.ForgetStatuses(items):
                 self._forget_statuses(items)
             case ev.Reply(request, code):
-                self._replies.pop(request).set_result(code)
+                reply = self._replies.pop(request)
+                if reply.set_running_or_notify_cancel():
+                    reply.set_result(code)
             case ev.WakeAt(at_ms):
                 self.wake_at_ms = at_ms
 

@@ -286,11 +286,13 @@ class SaveMemory:
 
 @dataclass(frozen=True, slots=True)
 class SaveGroup:
-    """As ``SaveMemory``, with the records of a reconciled group; then report ``GroupSaved``."""
+    """As ``SaveMemory``, with the records of a reconciled group; then report ``GroupSaved``. The log has a
+    ``memory`` of None already.
+    """
 
     number: int
     records: Records
-    memory: Memory
+    memory: Memory | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,18 @@ def restored(memory: Memory, group: ReconciledGroup) -> Memory:
     return replace(memory, given=given_of(group), stock=False, generation=memory.generation + 1)
 
 
+def lacks(saved: Memory | None, memory: Memory, owns_config: bool) -> bool:
+    """Whether a log with ``saved`` lacks something of ``memory``, whose record grows with the group.
+
+    ``owns_config``: all connectors but orphans are managed, so it need not say which (as in
+    ``reconcile.remembers``).
+    """
+    if saved is None or saved is memory:
+        return saved is None
+    before, after = stripped(saved), stripped(memory)
+    return before != after and not (owns_config and replace(before, managed=after.managed) == after)
+
+
 def given_of(group: ReconciledGroup) -> Mapping[str, frozenset[TaskId]]:
     """The tasks that the targets give, by identity."""
     return {identity: target.tasks for identity, target in group.targets.items()}

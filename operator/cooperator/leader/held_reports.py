@@ -29,8 +29,9 @@ from cooperator.reconciliation.patience import PATIENCE_MS
 
 HELD_PARTS = 3
 """A report without news is answered after this part of the lease."""
-QUIET_MS = 1_500
-"""A member that has reported nothing for so long after an answer or a round may be frozen."""
+BUSY_MS = 5_000
+"""A leader that never comes to an end of its events counts members as late after this time."""
+_LOOK_AGAIN_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,6 @@ class HeldReports:
         self._state = state
         self._held: dict[str, _Held] = {}
         self._heard_ms: dict[str, int] = {}
-        self._told_ms: dict[str, int] = {}
         self._answering: dict[str, tuple[int, Report]] = {}
         """The last request of each member that was answered, with its report."""
         self.ready: list[ev.AnswerReport] = []
@@ -68,7 +68,7 @@ class HeldReports:
         """Forget everything; returns the replies to the reports that wait."""
         requests = [held.request for held in self._held.values()]
         requests += [ready.request for ready in (*self.ready, *self.asking)]
-        self._held, self._heard_ms, self._told_ms, self.ready, self.asking = {}, {}, {}, [], []
+        self._held, self._heard_ms, self.ready, self.asking = {}, {}, [], []
         self._answering, self._waits_ms, self._late, self._own = {}, {}, frozenset(), {}
         return [ev.AnswerReport(request, None) for request in requests]
 
@@ -94,47 +94,41 @@ class HeldReports:
             if not _is_member(group, held.report)
         ]
         self._held = {i: held for i, held in self._held.items() if _is_member(group, held.report)}
-        # They have not reported while they joined, and report now.
+        # They have not reported while they joined.
         self._heard_ms = dict.fromkeys(group.members, now_ms)
-        self._told_ms = {identity: now_ms for identity in group.members if identity not in self._held}
         self._waits_ms, self._late = {}, frozenset()
         self._own = {i: group.target_of(i).tasks for i, m in group.members.items() if m.sequence == 0}
 
     def look(self, now_ms: int) -> None:
-        """Note for which members new tasks wait, and which of them are late."""
+        """Note for which members new tasks wait, and which of them are late.
+
+        None is late while its report may be among the events that a busy leader has not handled.
+        """
         group = self._state.group
         assert group is not None
         self._waits_ms = waits(self._waits_ms, group, now_ms, self._own)
-        self._late = (self._late | late(self._waits_ms, now_ms)) & group.members.keys()
+        found = late(self._waits_ms, group, now_ms if self._state.is_idle else now_ms - BUSY_MS)
+        self._late = (self._late | found) & group.members.keys()
 
-    def unresponsive(self, now_ms: int) -> frozenset[str]:
-        """The members that new tasks need not wait for: those that may be frozen, and those that were late.
+    def slow(self, now_ms: int) -> frozenset[str]:
+        """The members that new tasks need not wait for: those that were late.
 
         While one is late, all that have been releasing tasks for a while count: a new task must not wait for
         one slow member after the other.
         """
-        return self.slow(now_ms) if self._late else self._quiet(now_ms)
-
-    def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
-        """The new tasks that need not wait for their members. None while no member is late: reports of many
-        members may be on their way through a busy leader.
-        """
         group = self._state.group
-        assert group is not None
-        return withdrawn(group, self.slow(now_ms), self._own) if self._late else {}
-
-    def slow(self, now_ms: int) -> frozenset[str]:
-        """The members that are late, may be frozen, or have been releasing tasks for a while."""
-        group = self._state.group
-        assert group is not None
+        if group is None or not self._late:
+            return frozenset()
         begun_ms = now_ms + self._settings.revocation_timeout_ms - PATIENCE_MS
         revoking = (
             i for i, m in group.members.items() if m.revoke_by_ms is not None and m.revoke_by_ms <= begun_ms
         )
-        return self._quiet(now_ms).union(self._late, revoking)
+        return self._late.union(revoking)
 
-    def _quiet(self, now_ms: int) -> frozenset[str]:
-        return frozenset(i for i, at_ms in self._told_ms.items() if now_ms - at_ms >= QUIET_MS)
+    def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
+        """The new tasks that need not wait for their members."""
+        group = self._state.group
+        return {} if group is None else withdrawn(group, self.slow(now_ms), self._own)
 
     def silent(self, now_ms: int) -> str:
         """A member that has sent no report for a lease, though the broker counts it; empty if there is none.
@@ -173,13 +167,13 @@ class HeldReports:
                 self._consider(held.request, held.report, now_ms, is_held=True)
         self.look(now_ms)
 
-    def next_ms(self) -> list[int]:
+    def next_ms(self, now_ms: int) -> list[int]:
         """Times (ms) at which a report has been held for long, or a member is silent."""
         patience_ms = self._state.policy.lease_ms
         silent = (at_ms + patience_ms + 1 for i, at_ms in self._heard_ms.items() if i not in self._held)
-        quiet = (at_ms + QUIET_MS for at_ms in self._told_ms.values())
         held = (held.until_ms for held in self._held.values())
-        return [*held, *silent, *quiet, *self._waits_ms.values()]
+        waits_ms = (at_ms for i, at_ms in self._waits_ms.items() if i not in self._late)
+        return [*held, *silent, *(max(at_ms, now_ms + _LOOK_AGAIN_MS) for at_ms in waits_ms)]
 
     def _hear(
         self, group: ReconciledGroup, request: int, report: Report, now_ms: int
@@ -196,8 +190,6 @@ class HeldReports:
         if self._consider(request, report, now_ms, is_held=False):
             self._heard_ms[report.identity] = now_ms
             self._is_back(report.identity)
-            if report.identity in self._held:
-                self._told_ms.pop(report.identity, None)
             self._note(report)
         return out
 
@@ -227,7 +219,7 @@ class HeldReports:
         timeout_ms = self._settings.revocation_timeout_ms
         after, answer = handle_report(before, report, now_ms, timeout_ms, is_held)
         if answer is Rejection.STALE_REPORT:
-            state.group, self._told_ms[identity] = after, now_ms
+            state.group = after
             self.asking.append(ev.AnswerReport(request, answer))
             return True
         if isinstance(answer, Rejection):
@@ -239,7 +231,6 @@ class HeldReports:
             self._held[identity] = _Held(request, report, until_ms)
             return True
         state.group = after
-        self._told_ms[identity] = now_ms
         if steps:
             state.members = tuple(
                 as_reported(after, member) if member.identity == identity else member

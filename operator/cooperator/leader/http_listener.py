@@ -22,11 +22,12 @@ log = logging.getLogger(__name__)
 
 FIRST_REQUEST_S: Final = 10.0
 """The time that a connection has until the headers of its first request are complete."""
-MAX_WAITING: Final = 256
-"""Connections that may wait for their first request at a time; the oldest is closed for a further one."""
-MAX_IDLE: Final = 256
+MAX_WAITING: Final = 2_048
+"""Connections that may wait for their first request at a time; the oldest is closed for a further one. All
+members of a group of 1,000 may connect at once, such as to a new leader."""
+MAX_IDLE: Final = 2_048
 """Connections that may be idle after an answer; the one that has been idle the longest is closed for a
-further one."""
+further one. All members may be answered at once."""
 _BACKLOG: Final = 128
 _AGAIN_S: Final = 0.5
 _LINGER_S: Final = 1.0

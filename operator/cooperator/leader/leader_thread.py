@@ -150,6 +150,8 @@ class LeaderThread:
         future: Future[object] = Future()
 
         def answer() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(question(self.machine))
             except Exception as error:

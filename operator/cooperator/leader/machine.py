@@ -172,6 +172,8 @@ class LeaderMachine:
         """Note what ``event`` says; the instructions are those that only this event can cause."""
         state = self._state
         self._is_no_news = False
+        # A shell wakes the machine when nothing else is there to be handled.
+        state.is_idle = isinstance(event, ev.Tick)
         match event:
             case ev.LeadTaken():
                 return self._rounds.lead_taken(event, now_ms)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cooperator.leader import absences, answers
 from cooperator.leader import events as ev
 from cooperator.leader.group_log import GroupLog
-from cooperator.leader.group_memory import given_of, restored, stripped
+from cooperator.leader.group_memory import given_of, lacks, restored, stripped
 from cooperator.leader.held_reports import HeldReports, as_reported
 from cooperator.leader.history import changes_of_targets
 from cooperator.leader.offer import Pauses, offers
@@ -32,6 +32,8 @@ from cooperator.wire import AgentAssignment
 
 GATHER_MS = 50
 """Changes within this time share a new target."""
+GATHERED_TASKS_PER_MS = 200
+"""It is longer in large groups, whose layouts take their time."""
 
 
 class Reconciled:
@@ -89,6 +91,8 @@ class Reconciled:
         number = self._log.sending(group, records)
         if group is None:
             return [ev.SaveMemory(memory, records, number)]
+        if not self._is_memory_due(memory):
+            return [ev.SaveGroup(number, records, None)]
         self._sent_memory = memory
         return [ev.SaveGroup(number, records, stripped(memory))]
 
@@ -109,13 +113,15 @@ class Reconciled:
     def failed(self) -> None:
         """A write may have failed."""
         self._log.failed()
-        self._sent_memory = None
+        if self._sent_memory is not None:
+            self._saved_memory = self._sent_memory = None
 
     @property
     def _is_due(self) -> bool:
-        memory, saved = self._state.memory, self._saved_memory
-        is_known = saved is memory or (saved is not None and stripped(saved) == stripped(memory))
-        return not is_known or bool(self._log.due(self._state.group))
+        return self._is_memory_due(self._state.memory) or bool(self._log.due(self._state.group))
+
+    def _is_memory_due(self, memory: Memory) -> bool:
+        return lacks(self._saved_memory, memory, self._settings.owns_config)
 
     # --- rounds -------------------------------------------------------------------------------------
 
@@ -231,7 +237,7 @@ class Reconciled:
             given=given_of(group),
             unstopped=(*state.memory.unstopped, *fenced),
         )
-        state.group = None
+        state.group = self._saved_memory = None
         self._reports.dismiss()
 
     def _remembering(self, memory: Memory) -> Memory:
@@ -282,9 +288,9 @@ class Reconciled:
         if group is None:
             return [*self.pauses.next_ms(now_ms)]
         times = [fence.until_ms for key, fence in group.fences.items() if key not in self._here]
-        times += self._reports.next_ms()
+        times += self._reports.next_ms(now_ms)
         if self._inputs(now_ms) != self._basis:
-            times.append(self._laid_out_ms + GATHER_MS)
+            times.append(self._gathered_ms(group))
         return [at_ms for at_ms in times if at_ms > now_ms]
 
     def _without_ended(self, group: ReconciledGroup, now_ms: int) -> ReconciledGroup:
@@ -324,7 +330,13 @@ class Reconciled:
         plan = self._state.plan
         if plan is not None and plan.rejoin_at_ms is not None and plan.rejoin_at_ms <= now_ms:
             return True
-        return now_ms >= self._laid_out_ms + GATHER_MS and self._inputs(now_ms) != self._basis
+        group = self._state.group
+        is_gathered = group is not None and now_ms >= self._gathered_ms(group)
+        return is_gathered and self._inputs(now_ms) != self._basis
+
+    def _gathered_ms(self, group: ReconciledGroup) -> int:
+        """When (ms) the next layout may follow the last one."""
+        return self._laid_out_ms + GATHER_MS + len(group.occupants) // GATHERED_TASKS_PER_MS
 
     def _lay_out(self, now_ms: int, cause: str, is_round: bool = False) -> None:
         """Give the group the targets that the planner wants now."""
@@ -333,7 +345,7 @@ class Reconciled:
         assert group is not None
         pending = state.causes.pending(now_ms)
         taken_back = self._reports.withdrawn(now_ms)
-        self._avoided = self._reports.unresponsive(now_ms)
+        self._avoided = self._reports.slow(now_ms)
         members = self._as_targeted(group, taken_back)
         before = state.memory = absences.not_given(state.memory, taken_back)
         view = replace(self._planning.view(now_ms, pending or cause), members=members)

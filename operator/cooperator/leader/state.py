@@ -108,6 +108,7 @@ class LeaderState:
       can leave rounds. ``is_blind``: the members of the last round have not said what they run.
     * ``unreached``: a member that did not reach the leader, for which the group is in rounds.
     * ``is_joining``: the leader's JoinGroup is on its way.
+    * ``is_idle``: all events that have arrived are handled, as far as is known.
     * ``topic_refusal``: why nothing is planned, as the config topic is not the group's; empty: it is.
     """
 
@@ -153,6 +154,7 @@ class LeaderState:
     is_blind: bool = False
     unreached: str = ""
     is_joining: bool = False
+    is_idle: bool = False
     hung: tuple[Hung, ...] = ()
     held_down_by: tuple[str, ...] = ()
     handing_back: bool = False

@@ -103,7 +103,8 @@ def description_of(instruction: ev.Instruction) -> str:
         case ev.SaveMemory(memory):
             return f"save the memory of {memory.term}.{memory.generation}"
         case ev.SaveGroup(number, records, memory):
-            return f"save {len(records)} records of the group in term {memory.term} (write {number})"
+            also = "" if memory is None else f", and the memory of term {memory.term}"
+            return f"save {len(records)} records of the group (write {number}){also}"
         case ev.AnswerReport():
             return ""
         case ev.SavePolicy(policy):

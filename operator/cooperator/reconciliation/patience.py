@@ -17,6 +17,8 @@ PATIENCE_MS: Final = 300
 """A member takes up new tasks in this time, or others may get them."""
 PATIENCE_PER_MEMBER_MS: Final = 20
 """The same, for each further member that tasks wait for: a leader and a network need time for many."""
+MEMBERS_PER_LATE_ONE: Final = 10
+"""The part of a group that may be late at a time."""
 
 _NONE: Final = frozenset[TaskId]()
 _NOBODYS: Final[Mapping[str, frozenset[TaskId]]] = MappingProxyType({})
@@ -49,8 +51,15 @@ def waits(
     return {identity: until_ms.get(identity, now_ms + patience_ms) for identity in waiting}
 
 
-def late(until_ms: Mapping[str, int], now_ms: int) -> frozenset[str]:
-    """Return the members that have not taken up their new tasks in time."""
+def late(until_ms: Mapping[str, int], group: ReconciledGroup, now_ms: int) -> frozenset[str]:
+    """Return the members that have not taken up their new tasks in time.
+
+    Nobody is late while tasks wait for more than a tenth of the members, apart from those that release tasks:
+    then it is the leader or the network that is slow, and other targets would cost it more.
+    """
+    silent = [i for i in until_ms if group.members[i].current.state is not MemberState.UNREVOKED_TASKS]
+    if len(silent) > max(1, len(group.members) // MEMBERS_PER_LATE_ONE):
+        return frozenset()
     return frozenset(identity for identity, at_ms in until_ms.items() if at_ms <= now_ms)
 
 

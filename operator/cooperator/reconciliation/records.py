@@ -104,6 +104,8 @@ def _put(values: dict[K, V], key: K, value: Value | None, kind: type[V]) -> None
 
 def _differing(before: Mapping[K, V], after: Mapping[K, V]) -> list[K]:
     """Return the keys whose value is another object, in order."""
+    if before is after:
+        return []
     keys: set[K] = {*before, *after}
     differing = [key for key in keys if before.get(key) is not after.get(key)]
     return sorted(differing, key=str)
