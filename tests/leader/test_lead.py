@@ -137,6 +137,23 @@ def test_the_machine_hears_of_an_own_join_before_anything_that_is_queued(running
     assert lead.ask(lambda machine: machine.state.is_joining).result(10) is False
 
 
+def test_a_join_that_cannot_be_noted_takes_no_step_with_it(
+    running_lead: RunningLead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lead = running_lead.lead(Group())
+    assignments(lead.plan(a_round(1)))
+    handle = ValidatedLeader.handle
+
+    def out_of_reach(machine: ValidatedLeader, event: ev.Event, now_ms: int) -> list[ev.Instruction]:
+        if isinstance(event, ev.Joining):
+            raise LogUnavailable("the log is out of reach")
+        return handle(machine, event, now_ms)
+
+    monkeypatch.setattr(ValidatedLeader, "handle", out_of_reach)
+    lead.joining()
+    assert "m-1" in assignments(lead.plan(a_round(2)))
+
+
 def test_a_round_is_answered_only_after_the_leader_log_has_it(running_lead: RunningLead) -> None:
     lead = running_lead.lead(Group())
     assignments(lead.plan(a_round(1, TaskId("a", 0))))

@@ -244,9 +244,13 @@ class LeaderThread:
         return None if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
 
     def _step(self, step: Callable[[], None]) -> None:
+        if self._joins:
+            # On its own: whatever it fails with, the step is done.
+            self._try(lambda: self._handle(ev.Joining()))
+        self._try(step)
+
+    def _try(self, step: Callable[[], None]) -> None:
         try:
-            if self._joins:
-                self._handle(ev.Joining())
             step()
         except WriterFenced as error:
             # Another leader is active, or the producer is broken. Only a new round can tell which.
