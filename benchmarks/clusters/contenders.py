@@ -81,8 +81,11 @@ class Cluster(ABC):
         """End a member by SIGKILL; the host (if there is one) knows of its end, and expects it back."""
 
     @abstractmethod
-    def depart(self, identity: str) -> None:
-        """End a member in order (SIGTERM), for good; returns when it is gone."""
+    def depart(self, *identities: str) -> None:
+        """End members in order (SIGTERM), for good; returns when they are gone.
+
+        A host that has members leave names all of them at once; without one they leave one after the other.
+        """
 
     @abstractmethod
     def bounce(self, identity: str) -> None:
@@ -199,9 +202,10 @@ class StockWorkers(Cluster):
         worker.kill()
         self.journal.ended(worker.incarnation, _now_ms())
 
-    def depart(self, identity: str) -> None:
-        self.bounce(identity)
-        del self._workers[identity]
+    def depart(self, *identities: str) -> None:
+        for identity in identities:
+            self.bounce(identity)
+            del self._workers[identity]
 
     def lost(self, identity: str) -> None:
         del self._workers[identity]
@@ -248,15 +252,16 @@ class Led(StockWorkers):
         super().kill(identity)
         self._know_end(ended)
 
-    def depart(self, identity: str) -> None:
-        ended = self._incarnations(identity)
-        self.front.let_go(identity)
-        # The operator ends a pod when its tasks are elsewhere.
-        eventually(lambda: not self.journal.poll().tasks(identity), self.load.limit_s)
-        super().bounce(identity)
-        del self._workers[identity]
+    def depart(self, *identities: str) -> None:
+        self.front.let_go(*identities)
+        for identity in identities:
+            ended = self._incarnations(identity)
+            # The operator ends a pod when its tasks are elsewhere.
+            eventually(lambda name=identity: not self.journal.poll().tasks(name), self.load.limit_s)
+            super().bounce(identity)
+            del self._workers[identity]
+            self._know_end(ended)
         self.front.know(leaving=[])
-        self._know_end(ended)
 
     def lost(self, identity: str) -> None:
         super().lost(identity)
@@ -282,7 +287,14 @@ class Own(Cluster):
     """This project's members under one of its policies; without Spark unless ``runtime`` is ``spark``."""
 
     def __init__(
-        self, name: str, servers: str, directory: Path, load: Load, policy: str, runtime: str = "inline"
+        self,
+        name: str,
+        servers: str,
+        directory: Path,
+        load: Load,
+        policy: str,
+        runtime: str = "inline",
+        protocol: str = "sessioned",
     ) -> None:
         super().__init__(name, servers, directory, load)
         self._options: dict[str, Any] = {"runtime": runtime}
@@ -291,7 +303,7 @@ class Own(Cluster):
             self._options["drain_timeout_ms"] = "1"
         self._group = MemberGroup(servers, directory, self.group_id)
         self._members: dict[str, MemberProcess] = {}
-        self.front = Front(servers, directory, {**_spec(self), "policy": policy})
+        self.front = Front(servers, directory, {**_spec(self), "policy": policy, "protocol": protocol})
 
     def start(self) -> None:
         self.front.expect(*(f"lake-{number}" for number in range(self.load.workers)))
@@ -333,10 +345,13 @@ class Own(Cluster):
         self._members[identity].kill()
         self._know_end(self._members[identity])
 
-    def depart(self, identity: str) -> None:
-        member = self._members.pop(identity)
-        self.front.let_go(identity)
-        self._end(member)
+    def depart(self, *identities: str) -> None:
+        members = [self._members.pop(identity) for identity in identities]
+        self.front.let_go(*identities)
+        for member in members:
+            member.terminate()
+        for member in members:
+            self._gone(member)
         self.front.know(leaving=[])
 
     def lost(self, identity: str) -> None:
@@ -350,6 +365,9 @@ class Own(Cluster):
 
     def _end(self, member: MemberProcess) -> None:
         member.terminate()
+        self._gone(member)
+
+    def _gone(self, member: MemberProcess) -> None:
         member.child.wait(self.load.limit_s)
         member.wait_ended()
         self._know_end(member)
@@ -385,5 +403,6 @@ CONTENDERS: Final[Mapping[str, Callable[[str, str, Path, Load], Cluster]]] = {
     "Eager": partial(Own, policy="Eager"),
     "Kip415": partial(Own, policy="Kip415"),
     "Default": partial(Own, policy="Default"),
+    "without rounds": partial(Own, policy="Default", protocol="auto"),
 }
 """By name; each takes its name, the bootstrap servers, a directory and the load."""

@@ -80,8 +80,7 @@ def _scale(cluster: Cluster, away_s: float) -> None:
         cluster.add(f"lake-{number}")
     cluster.gathered(2 * workers)
     calm(cluster, running, away_s / 6)
-    for number in reversed(range(workers, 2 * workers)):
-        cluster.depart(f"lake-{number}")
+    cluster.depart(*(f"lake-{number}" for number in reversed(range(workers, 2 * workers))))
 
 
 def _drain(cluster: Cluster, away_s: float) -> None:

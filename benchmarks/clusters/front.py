@@ -55,10 +55,10 @@ class Front:
         self._expected |= {*identities}
         self.know(expected=sorted(self._expected), returning=[])
 
-    def let_go(self, identity: str) -> None:
-        """The host has told the member to leave for good."""
-        self._expected.discard(identity)
-        self.know(expected=sorted(self._expected), leaving=[identity])
+    def let_go(self, *identities: str) -> None:
+        """The host has told the members to leave for good."""
+        self._expected -= {*identities}
+        self.know(expected=sorted(self._expected), leaving=[*identities])
 
     def know(self, **facts: Any) -> None:
         self._facts |= facts

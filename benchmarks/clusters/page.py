@@ -13,7 +13,7 @@ from benchmarks.clusters.events import CASES
 from benchmarks.clusters.pictures import COLORS, finish
 from benchmarks.clusters.timeline import Slope, points_of, slope
 
-OWN: Final = ("Eager", "Kip415", "Default")
+OWN: Final = ("Eager", "Kip415", "Default", "without rounds")
 _MOST_ROUND: Final = 1.1
 """A round with all tasks must take at most this times one without any."""
 _WITHIN_S: Final = 60.0

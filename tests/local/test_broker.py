@@ -166,3 +166,11 @@ def test_a_setting_that_kafka_refuses_is_reported_in_its_words(tmp_path: Path) -
     with pytest.raises(BrokerError, match=r"never.*log\.retention\.hours"):
         broken.start()
     assert broken.pid is None
+
+
+def test_a_broker_gets_two_ports_whatever_chance_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("random.sample", lambda ports, k: [*ports][:k])
+    brokers = [EmbeddedBroker(tmp_path / str(number)) for number in range(3)]
+    assert len({port for each in brokers for port in (each._port, each._controller_port)}) == 6

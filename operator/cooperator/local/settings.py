@@ -86,10 +86,14 @@ def log4j_properties(log: Path) -> str:
     )
 
 
-def free_port() -> int:
-    """Returns an unused port, below the range from which the system takes ports for connections.
+_given: Final[set[int]] = set()
 
-    Otherwise a client that keeps trying to reach a broker that is down would, sooner or later, be connected
+
+def free_port() -> int:
+    """Returns an unused port, below the range from which the system takes ports for connections, and never
+    the same one twice: a caller may need two before it listens on either.
+
+    In that range a client that keeps trying to reach a broker that is down would, sooner or later, be connected
     from that very port to itself, and keep it from the broker.
     """
     try:
@@ -97,7 +101,8 @@ def free_port() -> int:
     except (OSError, ValueError, IndexError):
         first_ephemeral = 32_768
     for port in random.sample(range(first_ephemeral // 2, first_ephemeral), k=100):
-        if not port_taken(port):
+        if port not in _given and not port_taken(port):
+            _given.add(port)
             return port
     raise OSError(f"no free port found below {first_ephemeral} on {HOST}")
 
