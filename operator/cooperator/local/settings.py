@@ -93,8 +93,8 @@ def free_port() -> int:
     """Returns an unused port, below the range from which the system takes ports for connections, and never
     the same one twice: a caller may need two before it listens on either.
 
-    In that range a client that keeps trying to reach a broker that is down would, sooner or later, be connected
-    from that very port to itself, and keep it from the broker.
+    In that range a client that keeps trying to reach a broker that is down would, sooner or later, be
+    connected from that very port to itself, and keep it from the broker.
     """
     try:
         first_ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
