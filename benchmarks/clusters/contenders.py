@@ -257,7 +257,7 @@ class Led(StockWorkers):
         for identity in identities:
             ended = self._incarnations(identity)
             # The operator ends a pod when its tasks are elsewhere.
-            eventually(lambda name=identity: not self.journal.poll().tasks(name), self.load.limit_s)
+            eventually(partial(self._is_empty, identity), self.load.limit_s)
             super().bounce(identity)
             del self._workers[identity]
             self._know_end(ended)
@@ -273,6 +273,9 @@ class Led(StockWorkers):
         self.front.know(returning=[identity])
         super().bounce(identity)
         self._know_end(ended)
+
+    def _is_empty(self, identity: str) -> bool:
+        return not self.journal.poll().tasks(identity)
 
     def _incarnations(self, identity: str) -> list[tuple[str, str]]:
         members = describe_group(self.servers, self.group_id).members
