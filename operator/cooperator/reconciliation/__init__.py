@@ -8,7 +8,8 @@ joins, departures and new targets (``membership``), the records that a group con
 (``conversion``). All functions are pure: time is an argument, a group is a frozen value. No I/O. May import
 ``model``, and ``wire`` for its codec.
 
-Nothing outside of this package uses it yet. Kafka's terms, and what they stand for here:
+The leader (``leader.reconciled``) and the members (``agent.reports``) drive it. Kafka's terms, and what they
+stand for here:
 
 ===========================  ===========================================================================
 Kafka                        here
