@@ -74,10 +74,11 @@ def test_old_and_new_records_are_copied_in_order_by_slots_that_keep_their_connec
         assert backends() == before
         assert task.loop.counts.failures == 0
         eventually(lambda: task.reached(postgres) == dict.fromkeys(places, 2_000))
+        # The table has a batch before its loop has counted it.
+        eventually(lambda: task.loop.counts.rows == 6_000)
     for place in places:
         found = postgres.query(f"SELECT value FROM {table} WHERE value LIKE %s ORDER BY place", f"{place}:%")
         assert found == [(f"{place}:{number}",) for _ in range(2) for number in range(1_000)]
-    assert task.loop.counts.rows == 6_000
     eventually(lambda: not backends(), what="its connections are closed at its end")
 
 
