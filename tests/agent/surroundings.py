@@ -61,7 +61,7 @@ class Group:
         self.left = leave if self.left is None else self.left
 
     def join(self) -> None:
-        self.joins.append(decode_metadata(self.listener.protocols()[0][1]))
+        self.joins.append(decode_metadata(dict(self.listener.protocols())[Protocol.SESSIONED.value]))
 
     def assignment(
         self,
