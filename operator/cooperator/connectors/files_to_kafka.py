@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cooperator.connectors.base import Delivered, UnitContext
 from cooperator.connectors.exactly_once import Row
-from cooperator.connectors.file_loop_offsets import FileOffsets
 from cooperator.connectors.file_positions import FilesRead, names_in_kafka
 from cooperator.connectors.file_records import file_records
-from cooperator.connectors.filelogs.task import open_files_task
 from cooperator.connectors.files_source import MAX_BYTES_STATE, FilesToKafkaOptions
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_sink import DELIVERED, deliver
-from cooperator.connectors.microbatch import notes
-from cooperator.connectors.microbatch.members import positions_of
 from cooperator.connectors.offsets.sources import ConnectorOffsets
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.spark import SparkConnector, local_rows
@@ -55,6 +51,9 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions], LoopingConnector[FilesTo
         return options.has_state
 
     def offsets(self) -> ConnectorOffsets[FilesToKafkaOptions]:
+        # What runs a task is not loaded for a command that only checks its options.
+        from cooperator.connectors.file_loop_offsets import FileOffsets
+
         return FileOffsets()
 
     def units(self, options: FilesToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
@@ -111,9 +110,14 @@ class FilesInLoops(FilesToKafka, TaskConnector[FilesToKafkaOptions]):
             reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
             remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
             raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+        from cooperator.connectors.filelogs.task import open_files_task
+
         return open_files_task(options, context)
 
     def settle_layout(self, options: FilesToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
+        from cooperator.connectors.microbatch import notes
+        from cooperator.connectors.microbatch.members import positions_of
+
         positions = positions_of(context.group_id, client_config(options))
         patience = positions.patience(context.cancelled, context.say)
         notes.settle_layout(positions, context.connector, layout, patience)
