@@ -24,6 +24,7 @@ OWN_THREADS = {
     ("runtime/jobs.py", "unit.stop"),
     ("runtime/session.py", "session.stop"),
     # Their exceptions are stored, and raised when their unit or task is polled.
+    ("connectors/microbatch/mirror.py", "commit"),
     ("connectors/microbatch/task.py", "self._run"),
     ("runtime/jobs.py", "self._open"),
     ("connectors/polled.py", "self._run"),

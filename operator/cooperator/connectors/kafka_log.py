@@ -18,20 +18,18 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Marker, OutputRecord, Row, TransactionAborted
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.references import own_topics
-from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
+from cooperator.connectors.topics import TopicMisconfigured, end_offsets, ensure_topic, partition_counts
 
 log = logging.getLogger(__name__)
 
@@ -197,18 +195,10 @@ def latest_values(
     It waits for open transactions below these ends. A partition that does not exist is waited for, too.
     ``group`` names the reader to brokers that check its rights.
     """
-    admin = AdminClient(dict(client), logger=log)
-    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
-    def ends_now(timeout_s: float) -> dict[int, int]:
-        futures = admin.list_offsets(
-            dict.fromkeys(partitions, latest),
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=timeout_s,
-        )
-        return {each.partition: int(future.result().offset) for each, future in futures.items()}
-
-    ends = patience.until_done(ends_now) if partitions else {}
+    if not partitions:
+        return {}
+    topic, numbers = partitions[0].topic, [each.partition for each in partitions]
+    ends = patience.until_done(lambda timeout_s: end_offsets(client, group, topic, numbers, timeout_s))
     ends = {number: end for number, end in ends.items() if end}
     if not ends:
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -126,6 +126,30 @@ def partition_counts(
     with _asking(client) as admin:
         futures = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
         return {topic: count(future) for topic, future in futures.items()}
+
+
+def end_offsets(
+    client: Mapping[str, Any], group: str, topic: str, partitions: Iterable[int], timeout_s: float
+) -> dict[int, int]:
+    """Returns the ends (high watermarks) of a topic's partitions. Raises KafkaException.
+
+    A consumer asks for them, which costs a request for each: librdkafka aborts the process if a broker comes
+    back while an ``AdminClient`` lists offsets (librdkafka's issue 3663). ``group`` names it to the brokers.
+    """
+    deadline = time.monotonic() + timeout_s
+    settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    consumer = Consumer({**client, **settings}, logger=log)
+    try:
+        found = {}
+        for number in partitions:
+            left_s = max(0.1, deadline - time.monotonic())
+            ends = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=left_s)
+            if ends is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            found[number] = int(ends[1])
+        return found
+    finally:
+        consumer.close()
 
 
 def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, int]:

@@ -5,12 +5,12 @@ line in the log.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
-from functools import cache
+from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cooperator.connectors.microbatch.ranges import Partition
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _INTERVAL_S: Final = 10.0
 _REFRESH_S: Final = 3_600.0
 """Brokers forget the offsets of a group without members after ``offsets.retention.minutes`` (7 days)."""
-_ASK_S: Final = 10.0
+_ASK_MS: Final = 10_000
 
 
 class _Answer(Protocol):
@@ -70,16 +70,41 @@ class Mirror:
 
 def mirror_to(group: str, client: Mapping[str, Any]) -> Mirror:
     """Returns a mirror to a consumer group of a cluster."""
-    settings = tuple(client.items())
+    settings = {
+        **client,
+        "client.id": "cooperator-mirror",
+        "group.id": group,
+        "enable.auto.commit": False,
+        "socket.timeout.ms": _ASK_MS,
+    }
 
     def write(positions: Mapping[Partition, int]) -> _Answer:
         places = [TopicPartition(each.topic, each.number, offset) for each, offset in positions.items()]
-        asked = [ConsumerGroupTopicPartitions(group, places)]
-        return _admin(settings).alter_consumer_group_offsets(asked, request_timeout=_ASK_S)[group]
+        answer: Future[None] = Future()
+
+        def commit() -> None:
+            try:
+                _commit(settings, places)
+                answer.set_result(None)
+            except Exception as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=commit, name="mirror", daemon=True).start()
+        return answer
 
     return Mirror(group, write)
 
 
-@cache
-def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
-    return AdminClient({**dict(client), "client.id": "cooperator-mirror"}, logger=log)
+def _commit(settings: Mapping[str, Any], places: list[TopicPartition]) -> None:
+    """Commits as a consumer that is no member, which brokers refuse while the group has members.
+
+    librdkafka aborts the process if a broker comes back while an ``AdminClient`` waits for the group's
+    coordinator (librdkafka's issue 3663).
+    """
+    consumer = Consumer(dict(settings), logger=log)
+    try:
+        for each in consumer.commit(offsets=places, asynchronous=False) or ():
+            if each.error is not None:
+                raise KafkaException(each.error)
+    finally:
+        consumer.close()

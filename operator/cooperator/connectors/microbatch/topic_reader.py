@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch.positions import Ledger
+from cooperator.connectors.topics import end_offsets
 
 T = TypeVar("T")
 
@@ -41,7 +41,6 @@ class TopicReader:
         self._lock = threading.Lock()
         self._clock = itertools.count()
         self._began = -1
-        self._admin: AdminClient | None = None
 
     def read(self, ask: Callable[[Ledger], T], patience: Patience) -> T:
         """Returns what ``ask`` finds. Raises ``Cancelled``, and what ``ask`` raises.
@@ -61,25 +60,8 @@ class TopicReader:
             self._lock.release()
 
     def _ends(self, patience: Patience) -> dict[int, int]:
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        places = {number: TopicPartition(self._topic, number) for number in self._next}
-
         def ask(timeout_s: float) -> dict[int, int]:
-            if self._admin is None:
-                self._admin = AdminClient(self._client, logger=log)
-            try:
-                futures = self._admin.list_offsets(
-                    dict.fromkeys(places.values(), latest),
-                    isolation_level=IsolationLevel.READ_UNCOMMITTED,
-                    request_timeout=timeout_s,
-                )
-                return {number: int(futures[place].result().offset) for number, place in places.items()}
-            except KafkaException as error:
-                # A client keeps the leaders' epochs that it knows, and a broker that was away refuses them.
-                self._admin = None
-                if error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH:
-                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)) from error
-                raise
+            return end_offsets(self._client, f"{self._topic}-reader", self._topic, self._next, timeout_s)
 
         return patience.until_done(ask)
 
