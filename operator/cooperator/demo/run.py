@@ -45,6 +45,8 @@ _STALL_S: Final = 150.0
 """If no row arrives for this long, something is wrong, and waiting longer would not help."""
 _LINGER_S: Final = 6.0
 """Longer than a trigger: a row that is written twice would show up by then."""
+_BACK_S: Final = 2 * HOLD_MS / 1000
+"""All rows may be there before the killed member is back, or its tasks are elsewhere."""
 
 
 class DemoFailed(Exception):
@@ -156,7 +158,8 @@ def _watch(run: DemoRun, state: StateDir, show: Show) -> None:
             run.kill, run.killed_at = _kill(run, shown), time.monotonic()
         if run.rows >= run.expected.count:
             complete_at = complete_at or now
-            if now - complete_at > _LINGER_S:
+            is_back = run.kill is None or (run.held_to is not None and _all_run(shown))
+            if now - complete_at > (_LINGER_S if is_back else _BACK_S):
                 return
         time.sleep(_LOOK_S)
 
