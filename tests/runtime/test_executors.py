@@ -188,6 +188,8 @@ def of_spark(cluster: ControlPlane, namespace: str) -> Mapping[str, Any]:
     return eventually(made, 60)
 
 
+# The settings that demand the secret are checked in every run.
+@slow("env -u CI pytest tests/runtime/test_executors.py")
 @pytest.mark.real
 def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
     cluster: ControlPlane,

@@ -8,7 +8,7 @@ import time
 
 FIXED = 100
 """This number of first seeds is in every run."""
-FRESH = 100
+FRESH = 60
 """Each run has this number of further, different seeds."""
 FOUND_WITHOUT_LIMITS = (
     *(777_545, 800_186, 801_334, 801_376, 806_044, 806_219, 806_248, 809_217, 811_643, 819_255),
