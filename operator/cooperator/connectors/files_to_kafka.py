@@ -51,7 +51,7 @@ class FilesToKafka(SparkConnector[FilesToKafkaOptions], LoopingConnector[FilesTo
         return options.has_state
 
     def offsets(self) -> ConnectorOffsets[FilesToKafkaOptions]:
-        # What runs a task is not loaded for a command that only checks its options.
+        # A command that only checks options does not load all that a task needs.
         from cooperator.connectors.file_loop_offsets import FileOffsets
 
         return FileOffsets()
