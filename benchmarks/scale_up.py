@@ -18,11 +18,10 @@ import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pipelines.surroundings import machine
-from benchmarks.starts import until
+from benchmarks.starts import repeated, until
 from cooperator.connectors.fence import DIRECTORY as FENCE
 from cooperator.connectors.offsets.unit_log import finished
 from cooperator.local.broker import EmbeddedBroker
@@ -139,29 +138,20 @@ class Counts:
     def is_filled(self) -> bool:
         return all(unit.has_read(-(-self.keys // FILL)) for unit in self.units)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> AbstractContextManager[None]:
         """Looks at the units all the time, and feeds them once they have read what they were filled with."""
-        done = threading.Event()
+        due = dict.fromkeys(range(len(self.units)), 0.0)
 
-        def run() -> None:
-            due = dict.fromkeys(range(len(self.units)), 0.0)
-            while not done.wait(_LOOK_S):
-                now = time.monotonic()
-                for number, unit in enumerate(self.units):
-                    unit.look()
-                    interval_s = FAST_S if number in self.fast else FEED_S
-                    if unit.has_read(unit.files) and now >= due[number] + interval_s:
-                        unit.feed(self._random.sample(range(self.keys), min(CHANGES, self.keys)))
-                        due[number] = now
+        def look() -> None:
+            now = time.monotonic()
+            for number, unit in enumerate(self.units):
+                unit.look()
+                interval_s = FAST_S if number in self.fast else FEED_S
+                if unit.has_read(unit.files) and now >= due[number] + interval_s:
+                    unit.feed(self._random.sample(range(self.keys), min(CHANGES, self.keys)))
+                    due[number] = now
 
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+        return repeated(look, _LOOK_S)
 
 
 class Lake:

@@ -46,6 +46,24 @@ _LIMIT_S: Final = 300.0
 _LOOK_S: Final = 0.01
 
 
+@contextmanager
+def repeated(work: Callable[[], None], pause_s: float) -> Iterator[None]:
+    """Does ``work`` again and again in a thread, each time after a pause, until the context ends."""
+    done = threading.Event()
+
+    def run() -> None:
+        while not done.wait(pause_s):
+            work()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def until(condition: Callable[[], object], what: str) -> float:
     """Wait; returns ``time.monotonic`` of when it was seen."""
     deadline = time.monotonic() + _LIMIT_S

@@ -20,8 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pipelines.surroundings import machine
-from benchmarks.starts import until
+from benchmarks.starts import repeated, until
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.places import Place, place_of
 from cooperator.model import TaskId
@@ -181,21 +181,10 @@ class Query:
         hidden.rename(self._source / f"{self._files:05}.parquet")
         self._files += 1
 
-    @contextmanager
-    def feeding(self) -> Iterator[None]:
-        done = threading.Event()
-
-        def feed() -> None:
-            while not done.wait(1.0):
-                self.feed(self._random.sample(range(self.keys), min(self.keys, self._changes)))
-
-        thread = threading.Thread(target=feed, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
+    def feeding(self) -> AbstractContextManager[None]:
+        return repeated(
+            lambda: self.feed(self._random.sample(range(self.keys), min(self.keys, self._changes))), 1.0
+        )
 
     def committed(self) -> int:
         return reached(self.checkpoint)[0]

@@ -241,13 +241,7 @@ class TestMoves:
 
 class TestDepartures:
     def test_tasks_of_a_member_that_died_wait_for_it_and_come_back_with_it(self) -> None:
-        group = reconciled_group(POLICY)
-        group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"})))
-        lost = group.runs("lake-1")
-        others = {i: group.runs(i) for i in ("lake-0", "lake-2")}
-        group.die("lake-1")
-        group.round()
-        group.settle()
+        group, lost, others = _after_a_death()
         group.advance(HOLD_MS // 2)
         assert {i: group.runs(i) for i in others} == others
         back = group.join("lake-1")
@@ -256,13 +250,7 @@ class TestDepartures:
         assert {i: group.runs(i) for i in others} == others
 
     def test_a_member_that_is_back_and_reports_late_has_its_own_tasks_again(self) -> None:
-        group = reconciled_group(POLICY)
-        group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"})))
-        lost = group.runs("lake-1")
-        others = {i: group.runs(i) for i in ("lake-0", "lake-2")}
-        group.die("lake-1")
-        group.round()
-        group.settle()
+        group, lost, others = _after_a_death()
         back = group.join("lake-1")
         group.round(lost_to=["lake-1"])
         group.desire(a=6, b=1)
@@ -358,6 +346,18 @@ class TestDepartures:
         group.round()
         group.settle()
         assert before <= set(group.all_running())
+
+
+def _after_a_death() -> tuple[ReconcilingGroup, set[TaskId], dict[str, set[TaskId]]]:
+    """lake-1 has died and is expected back; returns also what it ran, and what the others run."""
+    group = reconciled_group(POLICY)
+    group.facts(Facts(expected=frozenset({"lake-0", "lake-1", "lake-2"})))
+    lost = group.runs("lake-1")
+    others = {i: group.runs(i) for i in ("lake-0", "lake-2")}
+    group.die("lake-1")
+    group.round()
+    group.settle()
+    return group, lost, others
 
 
 def _cut_off(group: ReconcilingGroup, identity: str) -> tuple[FakeMember, set[TaskId]]:

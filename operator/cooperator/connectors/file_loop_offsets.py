@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from cooperator.connectors.exactly_once import CLOSED, CheckpointBehind, Marker, OutputRecord, Replaced
 from cooperator.connectors.file_offsets import MarkedFiles, files_at, unit_of
+from cooperator.connectors.file_positions import new_snapshot, record_limit
 from cooperator.connectors.filelogs.earlier import EarlierUnits
 from cooperator.connectors.filelogs.file_log import Placed, SourceFile
 from cooperator.connectors.filelogs.names import (
-    RECORD_BYTES,
     NameKey,
     NamesRead,
     below_root,
@@ -22,7 +22,6 @@ from cooperator.connectors.filelogs.names import (
     read_files,
 )
 from cooperator.connectors.filelogs.names_topic import KafkaNames
-from cooperator.connectors.filelogs.units import new_snapshot
 from cooperator.connectors.files_source import FilesToKafkaOptions
 from cooperator.connectors.marked_offsets import MarkedUnit
 from cooperator.connectors.microbatch import notes
@@ -186,14 +185,14 @@ class _Store:
         if not dry_run:
             self._end_earlier(before)
             values = self._names.values(after)
-            partial = self._partial(values)
+            known = self._by_path(values)
             offsets, ids, records = dict[str, int | None](), dict[str, str](), list[OutputRecord]()
             for unit, entries in after.items():
                 key = NameKey(self._about.connector, unit, new_snapshot())
-                files = _placed(entries, partial)
+                files = _placed(entries, known)
                 ids[unit], offsets[unit] = key.snapshot, _next(entries, files)
                 place = self._names.place(unit)
-                limit = min(RECORD_BYTES, self._options.max_record // 2)
+                limit = record_limit(self._options.max_record)
                 records += [
                     OutputRecord(name.encode(), value.encode(), place.topic, place.partition)
                     for name, value in name_records(key, files, limit)
@@ -223,7 +222,7 @@ class _Store:
         marker = self.markers.get(unit)
         return unit not in self._positions and self._earlier.is_known(unit, marker)
 
-    def _partial(self, values: Mapping[bytes, bytes]) -> dict[str, SourceFile]:
+    def _by_path(self, values: Mapping[bytes, bytes]) -> dict[str, SourceFile]:
         """Returns the files of these names by their paths."""
         return {file.path: file for value in values.values() for file, _ in read_files(value, self._below)}
 

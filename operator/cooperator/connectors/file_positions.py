@@ -24,7 +24,17 @@ from cooperator.connectors.topics import client_config
 from cooperator.connectors.unit_position import KeptPosition, Stated
 
 _RECORD_BYTES: Final = 200_000
-_CONFIG: Final = {"cleanup.policy": "compact"}
+FILES_CONFIG: Final = {"cleanup.policy": "compact"}
+
+
+def record_limit(max_record: int) -> int:
+    """Returns how large a record of names may be where no record may have more than ``max_record`` bytes."""
+    return min(_RECORD_BYTES, max_record // 2)
+
+
+def new_snapshot() -> str:
+    """Returns the id of a new set of names."""
+    return uuid.uuid4().hex[:12]
 
 
 class FileSnapshot(NamedTuple):
@@ -63,7 +73,7 @@ class FileNames:
         self._prefix = f"{connector}/{unit}/"
         self._partition = partition
         self._read = read
-        self._limit = min(_RECORD_BYTES, limit_bytes // 2)
+        self._limit = record_limit(limit_bytes)
 
     def records(self, snapshot: str, part: str, files: Iterable[ReadFile]) -> Iterator[OutputRecord]:
         """Yields records with these names; ``part`` distinguishes them within the snapshot."""
@@ -103,7 +113,7 @@ def names_in_kafka(
     """
     client, key = client_config(options), f"{connector}/{unit}"
     partition = partition_of(f"{group_id}-files", key.encode())
-    ensure_unit_topic(client, partition.topic, _CONFIG, patience)
+    ensure_unit_topic(client, partition.topic, FILES_CONFIG, patience)
 
     def read(begin: bytes) -> Mapping[bytes, bytes]:
         reader = f"{group_id}-units/{key}"
@@ -115,7 +125,7 @@ def names_in_kafka(
 class FilesRead(KeptPosition):
     """The position in a marker is a snapshot of names, which each batch adds to."""
 
-    def __init__(self, names: FileNames, new_id: Callable[[], str] = lambda: uuid.uuid4().hex[:12]) -> None:
+    def __init__(self, names: FileNames, new_id: Callable[[], str] = new_snapshot) -> None:
         self._names = names
         self._new_id = new_id
 

@@ -21,7 +21,7 @@ from cooperator.connectors.files_source import MAX_BYTES_STATE, FilesToKafkaOpti
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_sink import DELIVERED, deliver
 from cooperator.connectors.offsets.sources import ConnectorOffsets
-from cooperator.connectors.options import OptionError, Options, Problem
+from cooperator.connectors.options import Options
 from cooperator.connectors.spark import SparkConnector, local_rows
 from cooperator.connectors.tasks import (
     InstanceContext,
@@ -107,9 +107,7 @@ class FilesInLoops(FilesToKafka, TaskConnector[FilesToKafkaOptions]):
 
     def open_task(self, options: FilesToKafkaOptions, context: TaskContext) -> RunningTask:
         if context.server is not None:
-            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
-            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
-            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+            raise context.server.refusal(context.task.connector)
         from cooperator.connectors.filelogs.task import open_files_task
 
         return open_files_task(options, context)

@@ -27,9 +27,13 @@ from confluent_kafka import (
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import LogLost, Marker, OutputRecord, Row, TransactionAborted
-from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.references import own_topics
-from cooperator.connectors.topics import TopicMisconfigured, end_offsets, ensure_topic, partition_counts
+from cooperator.connectors.topics import (
+    TopicMisconfigured,
+    end_offsets,
+    ensure_topic,
+    partition_counts,
+    refuse_own_topic,
+)
 
 log = logging.getLogger(__name__)
 
@@ -101,9 +105,7 @@ class KafkaLogs:
         cancelled: threading.Event,
         say: Callable[[str], None],
     ) -> None:
-        if topic in own_topics(group_id):
-            remedy = "use another topic"
-            raise OptionError([Problem("topic", topic, "is a topic of the Worker's own group", remedy)])
+        refuse_own_topic(group_id, "topic", topic)
         # Names of connectors and units have no slash, so that no two units have the same id.
         self._transactional_id = f"{group_id}-units/{connector}/{unit}"
         self._topic = topic

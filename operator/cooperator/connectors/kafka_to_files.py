@@ -19,8 +19,8 @@ from cooperator.connectors.kafka_source import partition_lag, partition_units, s
 from cooperator.connectors.microbatch.ranges import end_of
 from cooperator.connectors.options import OptionError, Options, Problem
 from cooperator.connectors.outputs import Output
-from cooperator.connectors.references import own_topics
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
+from cooperator.connectors.topics import refuse_own_topic
 from cooperator.connectors.units import Layout
 
 if TYPE_CHECKING:
@@ -49,13 +49,8 @@ class KafkaToFiles(TaskConnector[KafkaToFilesOptions]):
 
     def open_task(self, options: KafkaToFilesOptions, context: TaskContext) -> RunningTask:
         if context.server is not None:
-            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
-            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
-            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
-        if options.dead_letters in own_topics(context.group_id):
-            problem = "is a topic of the Worker's own group"
-            name = "errors.deadletterqueue.topic.name"
-            raise OptionError([Problem(name, options.dead_letters, problem, "use another topic")])
+            raise context.server.refusal(context.task.connector)
+        refuse_own_topic(context.group_id, "errors.deadletterqueue.topic.name", options.dead_letters)
         return open_files_task(options, context)
 
     def settle_layout(self, options: KafkaToFilesOptions, context: InstanceContext, layout: Layout) -> None:

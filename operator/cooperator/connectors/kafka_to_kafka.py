@@ -140,9 +140,7 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
 
     def open_task(self, options: KafkaToKafkaOptions, context: TaskContext) -> RunningTask:
         if context.server is not None:
-            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
-            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
-            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+            raise context.server.refusal(context.task.connector)
         _refuse_own_topics(options, context)
         max_record = options.max_record + (LETTER_BYTES if options.dead_letters else 0)
         settings = TaskSettings(

@@ -13,7 +13,7 @@ from typing import ClassVar
 from cooperator.connectors.base import Delivered, Delivery
 from cooperator.connectors.conversion import ensure_letters
 from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
-from cooperator.connectors.options import OptionError, Options, Problem
+from cooperator.connectors.options import Options
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_position_offsets import (
     PostgresPositionOffsets,
@@ -22,8 +22,8 @@ from cooperator.connectors.postgres_position_offsets import (
 )
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.connectors.postgres_task import open_postgres_task
-from cooperator.connectors.references import own_topics
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
+from cooperator.connectors.topics import refuse_own_topic
 from cooperator.connectors.units import Layout
 
 
@@ -48,13 +48,8 @@ class KafkaToPostgres(TaskConnector[KafkaToPostgresOptions]):
 
     def open_task(self, options: KafkaToPostgresOptions, context: TaskContext) -> RunningTask:
         if context.server is not None:
-            reason = f"writes from the member, but {context.server.url} runs queries elsewhere"
-            remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
-            raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
-        if options.dead_letters in own_topics(context.group_id):
-            problem = "is a topic of the Worker's own group"
-            name = "errors.deadletterqueue.topic.name"
-            raise OptionError([Problem(name, options.dead_letters, problem, "use another topic")])
+            raise context.server.refusal(context.task.connector)
+        refuse_own_topic(context.group_id, "errors.deadletterqueue.topic.name", options.dead_letters)
         return open_postgres_task(options, context)
 
     def settle_layout(

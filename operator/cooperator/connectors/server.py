@@ -26,6 +26,12 @@ class Server:
     user: str
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def refusal(self, connector: str) -> OptionError:
+        """Returns the error of a class that writes from the member."""
+        reason = f"writes from the member, but {self.url} runs queries elsewhere"
+        remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
+        return OptionError([Problem("connector.class", connector, reason, remedy)])
+
     @classmethod
     def of(cls, conf: Mapping[str, str], group_id: str) -> "Server | None":
         """Returns the server that ``spark.master`` names, if it is one.

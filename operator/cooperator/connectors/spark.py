@@ -89,9 +89,7 @@ class SparkConnector(Connector[S], Generic[S]):
         server = context.server
         if server is not None:
             if not self.runs_remotely(options):
-                reason = f"writes from the member, but {server.url} runs queries elsewhere"
-                remedy = "use a Worker whose spark.master is local, spark:// or k8s://, or the class spark"
-                raise OptionError([Problem("connector.class", context.task.connector, reason, remedy)])
+                raise server.refusal(context.task.connector)
             return open_remotely(prepare, context, server)
         member = context.session()
         gateway: Any = member.sparkContext._gateway

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cooperator.connectors.access import KafkaOptions, of_librdkafka
-from cooperator.connectors.options import resolved_options
-from cooperator.connectors.references import Resolver
+from cooperator.connectors.options import OptionError, Problem, resolved_options
+from cooperator.connectors.references import Resolver, own_topics
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,13 @@ def reaching(options: KafkaOptions) -> Iterator[None]:
     except KafkaException as error:
         detail: KafkaError = error.args[0]
         raise KafkaUnavailable(f"Kafka at {options.bootstrap_servers}: {detail.str()}") from error
+
+
+def refuse_own_topic(group_id: str, option: str, topic: str) -> None:
+    """Raises ``OptionError`` for a target that is a topic of the Worker's own group."""
+    if topic in own_topics(group_id):
+        problem = "is a topic of the Worker's own group"
+        raise OptionError([Problem(option, topic, problem, "use another topic")])
 
 
 def client_config(options: KafkaOptions) -> dict[str, Any]:

@@ -122,7 +122,6 @@ class NewFiles:
     """
 
     topic_ids: Mapping[str, str] = {}
-    unknown: Mapping[Partition, str] = {}
 
     def __init__(
         self,

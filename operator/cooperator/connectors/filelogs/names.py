@@ -13,13 +13,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cooperator.connectors.filelogs.file_log import LogStand, Placed, SourceFile
 from cooperator.connectors.offsets.entries import OffsetsError
-
-RECORD_BYTES: Final = 200_000
 
 
 class NameRecord(NamedTuple):
@@ -46,7 +44,7 @@ class NameKey(NamedTuple):
         return f"{self.connector}/{self.unit}/{self.snapshot}/@{start}"
 
 
-def name_records(key: NameKey, files: Sequence[Placed], limit_bytes: int = RECORD_BYTES) -> list[NameRecord]:
+def name_records(key: NameKey, files: Sequence[Placed], limit_bytes: int) -> list[NameRecord]:
     """Returns the records of files that follow each other, each of about that many bytes at most."""
     found: list[NameRecord] = []
     some: list[list[object]] = []

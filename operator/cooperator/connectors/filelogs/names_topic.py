@@ -1,10 +1,11 @@
 """The topic ``<group>-files`` on a cluster."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import TopicPartition
 
+from cooperator.connectors.file_positions import FILES_CONFIG
 from cooperator.connectors.filelogs.names import NamesRead
 from cooperator.connectors.kafka_log import (
     MARKER_CONFIG,
@@ -13,8 +14,6 @@ from cooperator.connectors.kafka_log import (
     latest_values,
     partition_of,
 )
-
-_CONFIG: Final = {"cleanup.policy": "compact"}
 
 
 class KafkaNames:
@@ -41,7 +40,7 @@ class KafkaNames:
 
     def ensure(self) -> None:
         """Creates the topics that batches write to. Raises ``TopicMisconfigured``."""
-        ensure_unit_topic(self._client, self.topic, _CONFIG, self._patience)
+        ensure_unit_topic(self._client, self.topic, FILES_CONFIG, self._patience)
         ensure_unit_topic(self._client, f"{self._group_id}-batches", MARKER_CONFIG, self._patience)
 
     def read(self, snapshots: Mapping[str, str]) -> NamesRead:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from confluent_kafka import TopicPartition
+
 from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.file_positions import record_limit
 from cooperator.connectors.filelogs.file_log import FileLogs
-from cooperator.connectors.filelogs.names import RECORD_BYTES, NameKey, name_records
-from cooperator.connectors.kafka_log import partition_of
+from cooperator.connectors.filelogs.names import NameKey, name_records
 from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget, SparkBatches, run_batch
@@ -23,13 +25,17 @@ _MAX_TIMEOUT_MS: Final = 900_000
 
 @dataclass(frozen=True, slots=True)
 class PieceSource:
-    """The files of a task. ``beside`` returns the records that a unit's first batch commits besides."""
+    """The files of a task.
+
+    ``place`` returns the partition for the names of a unit, whose records may have ``max_record`` bytes.
+    ``beside`` returns the records that a unit's first batch commits besides.
+    """
 
     path: str
     wholetext: bool
-    group_id: str
     connector: str
-    name_bytes: int
+    max_record: int
+    place: Callable[[str], TopicPartition]
     beside: Callable[[Partition], Sequence[OutputRecord]]
 
 
@@ -49,7 +55,7 @@ class PieceBatches(SparkBatches):
         self._pieces = source
         self._logs = logs
         self._given = target
-        self._name_bytes = min(RECORD_BYTES, source.name_bytes // 2)
+        self._name_bytes = record_limit(source.max_record)
 
     def rows(self) -> "DataFrame":
         return self._transform(
@@ -86,7 +92,7 @@ class PieceBatches(SparkBatches):
     def _beside(self, each: OffsetRange) -> list[list[Any]]:
         log, unit = self._logs[each.partition], self._logs.units[each.partition]
         key = NameKey(self._pieces.connector, unit, log.snapshot)
-        place = partition_of(f"{self._pieces.group_id}-files", f"{key.connector}/{unit}".encode())
+        place = self._pieces.place(unit)
         names = name_records(key, log.begun(each.start, each.end), self._name_bytes)
         found = [[place.topic, place.partition, *name] for name in names]
         if each.start == 0:

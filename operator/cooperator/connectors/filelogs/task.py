@@ -21,10 +21,8 @@ from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.task import LoopTask, Shown, run_loop
-from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.references import own_topics
 from cooperator.connectors.tasks import TaskContext
-from cooperator.connectors.topics import client_config
+from cooperator.connectors.topics import client_config, refuse_own_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,9 +38,7 @@ _LEAST_FILES: Final = 8
 
 def open_files_task(options: FilesToKafkaOptions, context: TaskContext) -> LoopTask:
     """Claims the units and returns the task once it runs. Raises what it fails with, and ``Cancelled``."""
-    if options.topic in own_topics(context.group_id):
-        problem, remedy = "is a topic of the Worker's own group", "use another topic"
-        raise OptionError([Problem("topic", options.topic, problem, remedy)])
+    refuse_own_topic(context.group_id, "topic", options.topic)
     member = context.session()
     stopped = threading.Event()
     units = {Partition.of_unit(unit): unit for unit in context.units}
@@ -82,9 +78,9 @@ def open_files_task(options: FilesToKafkaOptions, context: TaskContext) -> LoopT
         PieceSource(
             path=options.path,
             wholetext=options.format == "wholetext",
-            group_id=context.group_id,
             connector=connector,
-            name_bytes=options.max_record,
+            max_record=options.max_record,
+            place=names.place,
             beside=beside,
         ),
         logs,

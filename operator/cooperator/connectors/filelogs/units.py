@@ -1,9 +1,9 @@
 """The units of one attempt: their claims and positions in Kafka, and the names of what they have read."""
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from cooperator.connectors.file_positions import new_snapshot
 from cooperator.connectors.filelogs.file_log import FileLog, FileLogs, LogStand
 from cooperator.connectors.filelogs.listing import Listing
 from cooperator.connectors.filelogs.names import NamesRead
@@ -23,11 +23,6 @@ class NamesTopic(Protocol):
 
 TakeOver = Callable[[Sequence[str]], Mapping[str, Stand]]
 """Returns the positions that earlier releases have left of units, and ends their writers for good."""
-
-
-def new_snapshot() -> str:
-    """Returns the name of a new set of names."""
-    return uuid.uuid4().hex[:12]
 
 
 class NamedUnits:

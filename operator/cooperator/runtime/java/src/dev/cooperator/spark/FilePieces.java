@@ -1,27 +1,19 @@
 package dev.cooperator.spark;
 
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -48,63 +40,12 @@ public final class FilePieces implements TableProvider {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new PiecesTable();
+    return PrunedScan.table("FilePieces", SCHEMA, PiecesScan::new);
   }
 
-  private static final class PiecesTable implements Table, SupportsRead {
-    @Override
-    public String name() {
-      return "FilePieces";
-    }
-
-    @Override
-    @SuppressWarnings("deprecation") // It is abstract in Spark 4.0.
-    public StructType schema() {
-      return SCHEMA;
-    }
-
-    @Override
-    public Set<TableCapability> capabilities() {
-      return EnumSet.of(TableCapability.BATCH_READ);
-    }
-
-    @Override
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return new PiecesScan(options);
-    }
-  }
-
-  private static final class PiecesScan implements ScanBuilder, Scan, Batch, SupportsPushDownRequiredColumns {
-    private final CaseInsensitiveStringMap options;
-    private StructType columns = SCHEMA;
-
+  private static final class PiecesScan extends PrunedScan {
     PiecesScan(CaseInsensitiveStringMap options) {
-      this.options = options;
-    }
-
-    @Override
-    public void pruneColumns(StructType required) {
-      columns = required;
-    }
-
-    @Override
-    public Scan build() {
-      return this;
-    }
-
-    @Override
-    public StructType readSchema() {
-      return columns;
-    }
-
-    @Override
-    public String description() {
-      return "FilePieces";
-    }
-
-    @Override
-    public Batch toBatch() {
-      return this;
+      super("FilePieces", SCHEMA, options);
     }
 
     @Override
@@ -127,7 +68,7 @@ public final class FilePieces implements TableProvider {
               .broadcast(
                   new SerializableConfiguration(conf),
                   ClassTag$.MODULE$.apply(SerializableConfiguration.class));
-      List<String> names = Stream.of(columns.fieldNames()).toList();
+      List<String> names = Stream.of(readSchema().fieldNames()).toList();
       return new PiecesReaderFactory(
           names, options.get("path"), options.getBoolean("wholetext", false), shared);
     }

@@ -2,24 +2,16 @@ package dev.cooperator.spark;
 
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.Scan;
-import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
@@ -52,7 +44,7 @@ public final class KafkaRanges implements TableProvider {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new RangesTable(schema);
+    return PrunedScan.table("KafkaRanges", schema, options -> new RangesScan(schema, options));
   }
 
   static StructType schema(boolean headers) {
@@ -68,67 +60,9 @@ public final class KafkaRanges implements TableProvider {
     return headers ? columns.add(HEADERS, HEADERS_TYPE) : columns;
   }
 
-  private static final class RangesTable implements Table, SupportsRead {
-    private final StructType schema;
-
-    RangesTable(StructType schema) {
-      this.schema = schema;
-    }
-
-    @Override
-    public String name() {
-      return "KafkaRanges";
-    }
-
-    @Override
-    @SuppressWarnings("deprecation") // It is abstract in Spark 4.0.
-    public StructType schema() {
-      return schema;
-    }
-
-    @Override
-    public Set<TableCapability> capabilities() {
-      return EnumSet.of(TableCapability.BATCH_READ);
-    }
-
-    @Override
-    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return new RangesScan(schema, options);
-    }
-  }
-
-  private static final class RangesScan implements ScanBuilder, Scan, Batch, SupportsPushDownRequiredColumns {
-    private final CaseInsensitiveStringMap options;
-    private StructType columns;
-
+  private static final class RangesScan extends PrunedScan {
     RangesScan(StructType columns, CaseInsensitiveStringMap options) {
-      this.columns = columns;
-      this.options = options;
-    }
-
-    @Override
-    public void pruneColumns(StructType required) {
-      columns = required;
-    }
-
-    @Override
-    public Scan build() {
-      return this;
-    }
-
-    @Override
-    public StructType readSchema() {
-      return columns;
-    }
-
-    @Override
-    public String description() {
-      return "KafkaRanges";
-    }
-
-    @Override
-    public Batch toBatch() {
-      return this;
+      super("KafkaRanges", columns, options);
     }
 
     @Override
@@ -162,7 +96,7 @@ public final class KafkaRanges implements TableProvider {
                 }
               });
       List<String> names = new ArrayList<>();
-      for (StructField field : columns.fields()) {
+      for (StructField field : readSchema().fields()) {
         names.add(field.name());
       }
       return new RangesReaderFactory(
