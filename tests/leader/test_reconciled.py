@@ -72,11 +72,13 @@ class TestTheProtocol:
         group.settle()
         assert group.post("a", *(f"u{n}" for n in range(6))) == 204
         group.settle()
+        added: dict[str, int] = {}
         for is_older in (False, True, False):
             for identity in order:
                 before = {m.identity: [*m.starts] for m in group.members.values()}
                 own = group.runs(identity)
                 group.die(identity)
+                group.round()
                 group.older = group.older | {identity} if is_older else group.older - {identity}
                 group.join(identity)
                 group.round()
@@ -85,6 +87,11 @@ class TestTheProtocol:
                 assert group.runs(identity) == own
                 for other in {*order} - {identity}:
                     assert group.of(other).starts == before[other], "nothing is started anew"
+                added[f"n{len(added)}"] = 1
+                group.desire(a=6, **added)
+                group.settle()
+                assert group.post([*added][-1], "u") == 204
+                group.settle()
 
     def test_a_member_that_has_not_read_the_policy_costs_few_rounds(self) -> None:
         group = ReconcilingGroup()

@@ -18,6 +18,9 @@ from cooperator.planner.problem import Assignor
 from cooperator.planner.view import View
 from cooperator.wire import Protocol
 
+Layout = Mapping[str, frozenset[TaskId]]
+"""The tasks of every identity."""
+
 
 class Planning:
     """Asks the planner on behalf of one leader."""
@@ -37,7 +40,7 @@ class Planning:
         plan, after = decide(view, memory, self._workspace)
         return fit(plan, after, view, memory, self._state.record, self._state.max_group_bytes)
 
-    def lay_out(self, view: View, memory: Memory) -> tuple[Mapping[str, frozenset[TaskId]], Plan, Memory]:
+    def lay_out(self, view: View, memory: Memory) -> tuple[Layout, Plan, Memory]:
         """The tasks of every identity, the part of the way there that is safe at once, and the memory."""
         decision = default.decide(view, memory, self._workspace)
         plan, after = step.take(view, memory, decision)

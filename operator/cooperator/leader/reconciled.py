@@ -14,9 +14,10 @@ from cooperator.leader.group_memory import given_of, lacks, restored, stripped
 from cooperator.leader.held_reports import HeldReports, as_reported
 from cooperator.leader.history import changes_of_targets
 from cooperator.leader.offer import Pauses, offers
-from cooperator.leader.planning import Planning
+from cooperator.leader.planning import Layout, Planning
 from cooperator.leader.state import LeaderSettings, LeaderState
 from cooperator.model import Epoch, Member, Memory, PolicyName, TaskId, Unstopped, Warmth
+from cooperator.planner.plan import Plan
 from cooperator.planner.roster import survey
 from cooperator.reconciliation import (
     ReconciledGroup,
@@ -48,6 +49,8 @@ class Reconciled:
         self._sent_memory: Memory | None = None
         self._reports = HeldReports(settings, state)
         self.pauses = Pauses()
+        self._first: tuple[Layout, Plan, Memory] | None = None
+        """What the round that made the group has planned, and the memory before it, until it is the target."""
         self._basis: tuple[object, ...] = ()
         """The inputs of the last layout."""
         self._laid_out_ms = 0
@@ -77,7 +80,7 @@ class Reconciled:
         return self._clear()
 
     def _clear(self) -> list[ev.Instruction]:
-        self._basis, self._here, self._avoided = (), set(), frozenset()
+        self._first, self._basis, self._here, self._avoided = None, (), set(), frozenset()
         self._saved_memory = self._sent_memory = None
         self._state.unreached = ""
         return [*self._reports.clear()]
@@ -168,7 +171,7 @@ class Reconciled:
                 return f"it is not known what {member.identity} runs"
         state.members = tuple(present)
         view = self._planning.view(now_ms, "the group leaves rounds")
-        _, _, memory = self._planning.lay_out(view, state.memory)
+        layout, plan, memory = self._planning.lay_out(view, state.memory)
         fence_ms = state.policy.fence_ms
         reason = obstacle(memory, present, state.awaited, now_ms, fence_ms)
         if reason:
@@ -177,7 +180,9 @@ class Reconciled:
         memory = replace(self._remembering(memory), term=memory.term + 1)
         timeout_ms = self._settings.revocation_timeout_ms
         state.group = from_round(memory, present, state.awaited, now_ms, fence_ms, timeout_ms)
-        state.memory = replace(memory, given=given_of(state.group))
+        # A second layout would not know to whom the tasks are owed that this one gives back.
+        self._first = layout, plan, state.memory
+        state.memory = memory
         return ""
 
     def round(self, event: ev.RoundReady, cause: str, now_ms: int) -> list[ev.Instruction]:
@@ -205,7 +210,8 @@ class Reconciled:
         state.group = group
         self._reports.expect(group, now_ms)
         members = self._as_reported(state.members)
-        state.history.note_births(members, before, Epoch(state.memory.term, group.epoch))
+        known = before if self._first is None else self._first[2]
+        state.history.note_births(members, known, Epoch(state.memory.term, group.epoch))
         self._lay_out(now_ms, cause, is_round=True)
         epoch = Epoch(state.memory.term, event.generation)
         state.members = tuple(m.having(m.owned, m.stopping, epoch) for m in state.members)
@@ -348,8 +354,11 @@ class Reconciled:
         self._avoided = self._reports.slow(now_ms)
         members = self._as_targeted(group, taken_back)
         before = state.memory = absences.not_given(state.memory, taken_back)
-        view = replace(self._planning.view(now_ms, pending or cause), members=members)
-        layout, plan, memory = self._planning.lay_out(view, before)
+        if self._first is None:
+            view = replace(self._planning.view(now_ms, pending or cause), members=members)
+            layout, plan, memory = self._planning.lay_out(view, before)
+        else:
+            (layout, plan, before), memory, self._first = self._first, state.memory, None
         state.group = retarget(group, layout)
         state.plan = plan
         memory = self._remembering(memory)
