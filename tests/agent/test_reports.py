@@ -1,5 +1,7 @@
 """Conversations with the supervisor of a member that reports to its leader between rounds."""
 
+from dataclasses import replace
+
 import pytest
 
 from cooperator.agent import events as ev
@@ -7,7 +9,7 @@ from cooperator.agent import instructions as do
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.state import Settings
 from cooperator.agent.synchronized import SynchronizedSupervisor
-from cooperator.model import Epoch, TaskId, TaskState, Warmth
+from cooperator.model import Epoch, SessionKey, TaskId, TaskState, Warmth
 from cooperator.reconciliation import Answer, MemberState, Rejection, Report
 from tests.agent.conftest import LEASE_MS, Conversation
 
@@ -123,6 +125,21 @@ class TestAnswers:
         assert member.tell(ev.ReportAnswered(1, None)) == []
         assert member.time_passes(500) == []
         assert len(member.time_passes(1_000)) == 1
+
+    @pytest.mark.parametrize("is_read_first", [True, False])
+    def test_a_report_without_a_signature_is_repeated_once_the_session_key_is_read(
+        self, member, is_read_first
+    ):
+        """A member that has just joined may not know the key yet: the leader refuses its first report."""
+        config = replace(member.config, session_key=SessionKey(b"key", "HmacSHA256", 1))
+        said = member.reconcile()
+        if is_read_first:
+            said += member.tell(ev.ConfigChanged(config))
+        said += member.tell(ev.ReportAnswered(1, None))
+        if not is_read_first:
+            said += member.tell(ev.ConfigChanged(config))
+        assert [one.report.sequence for one in said if isinstance(one, do.SendReport)] == [1, 2]
+        assert not member.tell(ev.ReportAnswered(2, None)), "it waits now: the key is the same"
 
     def test_the_answer_to_a_report_that_was_given_up_changes_nothing(self, member):
         member.reconcile()

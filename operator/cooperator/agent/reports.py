@@ -107,6 +107,7 @@ def due(state: State, settings: Settings) -> list[Instruction]:
     stopping = frozenset(key for key, task in state.tasks.items() if not task.keep)
     report = replace(report, stopping=stopping, draining=state.draining, warmth=state.warmth)
     state.reporting, state.sent_report, state.report_ms = member, report, None
+    state.report_key = state.config.session_key
     return [SendReport(state.leader_url, report, _timeout_ms(state, settings))]
 
 
@@ -117,6 +118,9 @@ def next_ms(state: State, settings: Settings) -> int | None:
         return None
     if member.sent_ms is None and state.report_ms is None:
         return None
+    if member.sent_ms is None and state.report_key != state.config.session_key:
+        # A new member is admitted before it has read the key without which the leader refuses its report.
+        return state.now_ms
     news_ms = _news_ms(state, settings)
     at_ms = state.report_ms if member.sent_ms is None else member.sent_ms + _timeout_ms(state, settings)
     return min((each for each in (news_ms, at_ms) if each is not None), default=None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from cooperator.model import AutoRestart, ClusterConfig, Epoch, TaskId, TaskState, Warmth
+from cooperator.model import AutoRestart, ClusterConfig, Epoch, SessionKey, TaskId, TaskState, Warmth
 from cooperator.model.status import PROGRESS_EVERY_MS
 from cooperator.model.throttle import Throttle
 from cooperator.reconciliation import Report as ReconciliationReport
@@ -168,7 +168,8 @@ class State:
     * ``warm_by_ms``: when a runtime that is starting counts as stalled.
     * ``reporting``: the reports to the leader, while tasks are reconciled between rounds; None in rounds.
     * ``sent_report``: the last report; ``heard_report``: the last one that the leader has answered;
-      ``report_ms``: when the next one is due, None: an assignment has to come first.
+      ``report_ms``: when the next one is due, None: an assignment has to come first; ``report_key``: the
+      session key that the member knew then.
     * ``exiting``: the exit code, once Exit or KillGroup was issued.
     """
 
@@ -194,6 +195,7 @@ class State:
     sent_report: ReconciliationReport | None = None
     heard_report: ReconciliationReport | None = None
     report_ms: int | None = None
+    report_key: SessionKey | None = None
     warmth: Warmth = Warmth.WARM
     warm_by_ms: int | None = None
     draining: bool = False

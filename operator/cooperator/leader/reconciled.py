@@ -50,7 +50,7 @@ class Reconciled:
         self._reports = HeldReports(settings, state)
         self.pauses = Pauses()
         self._first: tuple[Layout, Plan, Memory] | None = None
-        """What the round that made the group has planned, and the memory before it, until it is the target."""
+        """The plan of the round that made the group, and the memory before it, until it is the target."""
         self._basis: tuple[object, ...] = ()
         """The inputs of the last layout."""
         self._laid_out_ms = 0
