@@ -1,16 +1,16 @@
 """Clients that keep an old epoch of a leader are replaced: brokers that were away refuse it for good."""
 
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from cooperator.connectors import kafka_source
+from cooperator.connectors import kafka_source, topics
 from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.microbatch import topic_reader
 from cooperator.connectors.microbatch.topic_reader import TopicReader
 from cooperator.connectors.options import parse
 from cooperator.connectors.topics import KafkaUnavailable
@@ -40,13 +40,32 @@ class StaleAdmin:
         return answers
 
 
+class StaleConsumer:
+    """As ``StaleAdmin``, of a consumer."""
+
+    made = 0
+
+    def __init__(self, settings: Mapping[str, Any], logger: Any = None) -> None:
+        StaleConsumer.made += 1
+        self._is_stale = StaleConsumer.made == 1
+
+    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+        if self._is_stale:
+            raise KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH))
+        return 0, 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def test_a_reader_asks_with_another_client_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_reader, "AdminClient", StaleAdmin.none_yet())
+    monkeypatch.setattr(StaleConsumer, "made", 0)
+    monkeypatch.setattr(topics, "Consumer", StaleConsumer)
     said: list[str] = []
     patience = Patience(threading.Event(), said.append, "broker:9092")
     reader = TopicReader({"bootstrap.servers": "broker:9092"}, "lake-positions", [0])
     assert reader.read(lambda ledger: ledger.units("copy"), patience) == frozenset()
-    assert (StaleAdmin.made, said[-1]) == (2, "")
+    assert (StaleConsumer.made, said[-1]) == (2, "")
 
 
 def test_the_lag_is_known_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ _PASSING = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
-    KafkaError._NOENT,  # list_offsets() knows no leader of a partition
+    KafkaError._NOENT,  # no leader of a partition is known
     KafkaError._PURGE_QUEUE,
     KafkaError._PURGE_INFLIGHT,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -82,6 +82,8 @@ _PASSING = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.NOT_ENOUGH_REPLICAS,
 }
 
