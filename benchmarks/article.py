@@ -307,6 +307,7 @@ def play_use_cases(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
     for case in events.CASES:
         if not case.concerns(cluster):
             continue
+        case.before(cluster)
         events.calm(cluster, tasks, sizes.calm_s)
         begin_ms = _now_ms()
         case.play(cluster, sizes.away_s)
@@ -320,6 +321,7 @@ def play_use_cases(cluster: Cluster, sizes: Sizes) -> dict[str, Any]:
             "rebalances": len([cost for cost in costs_of(cluster, begin_ms) if cost.begin_ms < end_ms]),
             "stretches": events.stretches(lines, begin_ms, end_ms),
         }
+        case.after(cluster)
     return {"cases": found}
 
 

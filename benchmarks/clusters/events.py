@@ -13,13 +13,15 @@ from benchmarks.clusters.timeline import Line
 class Case:
     """``limit_task_s``: the least unassigned task-seconds, from the number of tasks, the load and the length
     of the absence (s); None: it depends on how long processes take to start. ``concerns``: whether the
-    contender has what the case needs."""
+    contender has what the case needs. ``before``, ``after``: what is not measured, around it."""
 
     name: str
     title: str
     play: Callable[[Cluster, float], None]
     limit_task_s: Callable[[int, Load, float], float | None]
     concerns: Callable[[Cluster], bool] = lambda cluster: True
+    before: Callable[[Cluster], None] = lambda cluster: None
+    after: Callable[[Cluster], None] = lambda cluster: None
 
 
 def calm(cluster: Cluster, tasks: set[str], calm_s: float) -> None:
@@ -65,8 +67,8 @@ def _away(cluster: Cluster, away_s: float) -> None:
     cluster.add("lake-1")
 
 
-def _roll(cluster: Cluster, away_s: float) -> None:
-    for number in range(cluster.load.workers):
+def _roll(cluster: Cluster, workers: int) -> None:
+    for number in range(workers):
         running = cluster.journal.poll().tasks()
         cluster.bounce(f"lake-{number}")
         cluster.add(f"lake-{number}")
@@ -74,13 +76,23 @@ def _roll(cluster: Cluster, away_s: float) -> None:
         cluster.runs(running)
 
 
-def _scale(cluster: Cluster, away_s: float) -> None:
-    running, workers = cluster.journal.poll().tasks(), cluster.load.workers
+def _double(cluster: Cluster) -> None:
+    workers = cluster.load.workers
     for number in range(workers, 2 * workers):
         cluster.add(f"lake-{number}")
     cluster.gathered(2 * workers)
-    calm(cluster, running, away_s / 6)
+
+
+def _halve(cluster: Cluster) -> None:
+    workers = cluster.load.workers
     cluster.depart(*(f"lake-{number}" for number in reversed(range(workers, 2 * workers))))
+
+
+def _scale(cluster: Cluster, away_s: float) -> None:
+    running = cluster.journal.poll().tasks()
+    _double(cluster)
+    calm(cluster, running, away_s / 6)
+    _halve(cluster)
 
 
 def _drain(cluster: Cluster, away_s: float) -> None:
@@ -109,7 +121,20 @@ CASES: Final = (
         _away,
         lambda tasks, load, away_s: tasks / load.workers * away_s,
     ),
-    Case("roll", "all workers are restarted, one after the other", _roll, lambda *_: None),
+    Case(
+        "roll",
+        "all workers are restarted, one after the other",
+        lambda cluster, _: _roll(cluster, cluster.load.workers),
+        lambda *_: None,
+    ),
+    Case(
+        "roll6",
+        "twice as many workers are restarted, one after the other",
+        lambda cluster, _: _roll(cluster, 2 * cluster.load.workers),
+        lambda *_: None,
+        before=_double,
+        after=_halve,
+    ),
     Case(
         "scale",
         "from 3 workers to 6, and back to 3",
