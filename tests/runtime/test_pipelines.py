@@ -1,5 +1,6 @@
 """Files to Kafka to files on a real broker and a real Spark: every line arrives once."""
 
+import logging
 import os
 import shutil
 import signal
@@ -174,8 +175,13 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
 
 
 def test_a_broker_that_is_away_for_a_while_stops_no_task(
-    broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
+    broker: EmbeddedBroker,
+    spark: SparkBench,
+    tmp_path: Path,
+    unique: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     wanted = write_files(tmp_path / "in", [f"{number}.txt" for number in range(20)], 50)
     output = tmp_path / "out"
     reading = spark.start_connector(f"{unique}-in", source(tmp_path / "in", unique), 3)
@@ -188,6 +194,7 @@ def test_a_broker_that_is_away_for_a_while_stops_no_task(
     eventually(lambda: lines_in(output).total() >= wanted.total(), 180, "everything is there")
     assert lines_in(output) == wanted
     assert spark.unharmed([*reading, *writing])
+    assert "Connect to" not in caplog.text, "attempts at connections do not fill the log"
     spark.stop(*reading, *writing)
 
 

@@ -34,6 +34,7 @@ from cooperator.connectors.topics import (
     partition_counts,
     refuse_own_topic,
 )
+from cooperator.log_lines import LibrdkafkaLog
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class KafkaLogs:
                 "transaction.timeout.ms": timeout_ms,
                 "delivery.report.only.error": True,
             },
-            logger=log,
+            logger=LibrdkafkaLog(log),
         )
         ensure_unit_topic(self._client, self._markers.topic, MARKER_CONFIG, self._patience)
         self._patience.until_done(producer.init_transactions)
@@ -215,7 +216,7 @@ def latest_values(
             "fetch.wait.max.ms": 20,
             "isolation.level": "read_committed",
         },
-        logger=log,
+        logger=LibrdkafkaLog(log),
     )
     try:
         consumer.assign([each for each in partitions if each.partition in ends])

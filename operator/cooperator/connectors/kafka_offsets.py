@@ -19,6 +19,7 @@ from cooperator.connectors.offsets.sources import UnitPlace, Where, number
 from cooperator.connectors.offsets.unit_log import read_unit
 from cooperator.connectors.places import Place
 from cooperator.connectors.topics import client_config, partition_counts, reaching
+from cooperator.log_lines import LibrdkafkaLog
 
 K = TypeVar("K", bound=KafkaSourceOptions)
 
@@ -113,7 +114,7 @@ def _exists(options: KafkaSourceOptions, topic: str, partition: int) -> bool:
 
 def _end(options: KafkaSourceOptions, topic: str, partition: int, where: Where) -> int:
     """Returns Spark's value for that end: with read_committed, latest is the last stable offset."""
-    admin = AdminClient(client_config(options), logger=log)
+    admin = AdminClient(client_config(options), logger=LibrdkafkaLog(log))
     level = (
         IsolationLevel.READ_COMMITTED
         if options.isolation_level == "read_committed"

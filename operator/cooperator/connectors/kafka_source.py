@@ -23,6 +23,7 @@ from cooperator.connectors.topics import (
     partition_counts,
     reaching,
 )
+from cooperator.log_lines import LibrdkafkaLog
 
 if TYPE_CHECKING:
     pass
@@ -153,4 +154,4 @@ def offsets_of(
 @cache
 def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
     """The client is cached, because lag is queried often and a new client costs threads and connections."""
-    return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=log)
+    return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=LibrdkafkaLog(log))

@@ -44,6 +44,7 @@ from cooperator.connectors.places import put
 from cooperator.connectors.stored_offsets import StoredOffsets, listed
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import read_layout
+from cooperator.log_lines import LibrdkafkaLog
 from cooperator.model import Epoch
 
 log = logging.getLogger(__name__)
@@ -201,7 +202,7 @@ class PositionTopic:
         newest = max([*known, *(stand.claim for stand in stands.values())], default=_LEAST)
         claim = Claim(newest.epoch, newest.attempt + 1, f"{_OWNER}-{uuid.uuid4().hex[:8]}")
         slots = TransactionalIds.of_units(self._group_id, self._connector, list(offsets), 1)
-        producer = Producer({**self._client, "transactional.id": slots.ids[0]}, logger=log)
+        producer = Producer({**self._client, "transactional.id": slots.ids[0]}, logger=LibrdkafkaLog(log))
         machine = Ownership(Attempt(claim, keys, slots))
 
         def initialise(session: str) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from cooperator.connectors.access import KafkaOptions, of_librdkafka
 from cooperator.connectors.options import OptionError, Problem, resolved_options
 from cooperator.connectors.references import Resolver, own_topics
+from cooperator.log_lines import LibrdkafkaLog
 
 log = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ def end_offsets(
     """
     deadline = time.monotonic() + timeout_s
     settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    consumer = Consumer({**client, **settings}, logger=log)
+    consumer = Consumer({**client, **settings}, logger=LibrdkafkaLog(log))
     try:
         found = {}
         for number in partitions:

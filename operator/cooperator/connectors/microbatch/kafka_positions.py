@@ -36,6 +36,7 @@ from cooperator.connectors.microbatch.ownership import (
 from cooperator.connectors.microbatch.positions import Claims, Positions
 from cooperator.connectors.microbatch.topic_reader import TopicReader
 from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
+from cooperator.log_lines import LibrdkafkaLog
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +178,7 @@ class KafkaPositions:
                     "enable.idempotence": True,
                     "message.timeout.ms": int(_WRITE_S * 1_000),
                 }
-                producer = Producer({**self._client, **settings}, logger=log)
+                producer = Producer({**self._client, **settings}, logger=LibrdkafkaLog(log))
                 # Otherwise the client asks for the topic's leaders only after a second.
                 producer.list_topics(self._topic, timeout_s)
                 self._producer = producer
@@ -191,7 +192,7 @@ class KafkaPositions:
 
     def _fence(self, name: str, patience: Patience) -> None:
         for attempt in range(1, _TRIES + 1):
-            producer = Producer({**self._client, "transactional.id": name}, logger=log)
+            producer = Producer({**self._client, "transactional.id": name}, logger=LibrdkafkaLog(log))
             try:
                 patience.until_done(producer.init_transactions)
             except LogLost as error:

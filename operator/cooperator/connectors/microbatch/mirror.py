@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.log_lines import LibrdkafkaLog
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ def mirror_to(group: str, client: Mapping[str, Any]) -> Mirror:
         "group.id": group,
         "enable.auto.commit": False,
         "socket.timeout.ms": _ASK_MS,
+        "reconnect.backoff.ms": 1_000,
     }
 
     def write(positions: Mapping[Partition, int]) -> _Answer:
@@ -101,7 +103,7 @@ def _commit(settings: Mapping[str, Any], places: list[TopicPartition]) -> None:
     librdkafka aborts the process if a broker comes back while an ``AdminClient`` waits for the group's
     coordinator (librdkafka's issue 3663).
     """
-    consumer = Consumer(dict(settings), logger=log)
+    consumer = Consumer(dict(settings), logger=LibrdkafkaLog(log))
     try:
         for each in consumer.commit(offsets=places, asynchronous=False) or ():
             if each.error is not None:

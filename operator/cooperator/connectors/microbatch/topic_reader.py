@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch.positions import Ledger
 from cooperator.connectors.topics import end_offsets
+from cooperator.log_lines import LibrdkafkaLog
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class TopicReader:
                 "fetch.wait.max.ms": 20,
                 "isolation.level": "read_committed",
             },
-            logger=log,
+            logger=LibrdkafkaLog(log),
         )
         try:
             consumer.assign([TopicPartition(self._topic, number, self._next[number]) for number in behind])

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from cooperator.log_lines import LibrdkafkaLog
 from cooperator.oauthbearer import Tokens, librdkafka_properties
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,7 @@ class Access:
             "queued.min.messages": 2_000,
             "error_cb": on_error,
         }
-        return Consumer(settings, logger=_LibraryLog())
+        return Consumer(settings, logger=LibrdkafkaLog(logger))
 
     def producer(self, client_id: str, on_error: OnError, settings: Mapping[str, Any]) -> Producer:
         own = {
@@ -98,7 +99,7 @@ class Access:
             "partitioner": "murmur2_random",
             "error_cb": on_error,
         }
-        return Producer({**self._common, **own, **settings}, logger=_LibraryLog())
+        return Producer({**self._common, **own, **settings}, logger=LibrdkafkaLog(logger))
 
     def admin(self, on_error: OnError) -> AdminClient:
         # Its log is never polled and would pile up; its errors come with its answers.
@@ -137,15 +138,6 @@ def _contents(name: str, value: object) -> str:
         return hashlib.sha256(Path(str(value)).read_bytes()).hexdigest()
     except OSError:
         return ""
-
-
-class _LibraryLog:
-    """A logger for the library: its errors become warnings, and everything else debug messages."""
-
-    def log(self, level: int, message: str, *args: object) -> None:
-        # A broker that is away causes several "FAIL" lines a second; it is reported once, as an outage.
-        passing = level < logging.ERROR or (args and args[0] == "FAIL")
-        logger.log(logging.DEBUG if passing else logging.WARNING, message, *args)
 
 
 _ANSWERED_S: Final = 90.0
