@@ -2,11 +2,10 @@
 
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from cooperator.connectors import kafka_source, topics
 from cooperator.connectors.files_target import KafkaToFilesOptions
@@ -16,32 +15,8 @@ from cooperator.connectors.options import parse
 from cooperator.connectors.topics import KafkaUnavailable
 
 
-class StaleAdmin:
-    """The first client is refused whenever it asks; later ones are answered."""
-
-    made = 0
-
-    @classmethod
-    def none_yet(cls) -> type["StaleAdmin"]:
-        cls.made = 0
-        return cls
-
-    def __init__(self, client: Any, logger: Any = None) -> None:
-        StaleAdmin.made += 1
-        self._is_stale = StaleAdmin.made == 1
-
-    def list_offsets(self, places: Any, **more: Any) -> dict[Any, Future[Any]]:
-        answers = {place: Future[Any]() for place in places}
-        for answer in answers.values():
-            if self._is_stale:
-                answer.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
-            else:
-                answer.set_result(type("Offsets", (), {"offset": 0}))
-        return answers
-
-
 class StaleConsumer:
-    """As ``StaleAdmin``, of a consumer."""
+    """The first client is refused whenever it asks; later ones are answered."""
 
     made = 0
 
@@ -49,10 +24,10 @@ class StaleConsumer:
         StaleConsumer.made += 1
         self._is_stale = StaleConsumer.made == 1
 
-    def get_watermark_offsets(self, place: Any, timeout: float) -> tuple[int, int]:
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         if self._is_stale:
             raise KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH))
-        return 0, 0
+        return [TopicPartition(each.topic, each.partition, 0) for each in asked]
 
     def close(self) -> None:
         """Nothing is open."""
@@ -69,8 +44,9 @@ def test_a_reader_asks_with_another_client_after_a_refusal(monkeypatch: pytest.M
 
 
 def test_the_lag_is_known_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    kafka_source._admin.cache_clear()
-    monkeypatch.setattr(kafka_source, "AdminClient", StaleAdmin.none_yet())
+    kafka_source._consumer.cache_clear()
+    monkeypatch.setattr(StaleConsumer, "made", 0)
+    monkeypatch.setattr(kafka_source, "Consumer", StaleConsumer)
     config = {
         "topics": "a",
         "bootstrap.servers": "stale:9092",
@@ -81,4 +57,4 @@ def test_the_lag_is_known_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(KafkaUnavailable):
         kafka_source.partition_lag(options, {"a-0": '{"a":{"0":0}}'})
     assert kafka_source.partition_lag(options, {"a-0": '{"a":{"0":0}}'}) == 0
-    kafka_source._admin.cache_clear()
+    kafka_source._consumer.cache_clear()

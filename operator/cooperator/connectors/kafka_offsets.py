@@ -5,27 +5,22 @@ They have the format that Kafka Connect shows for its sinks: ``{"kafka_topic": â
 """
 
 import json
-import logging
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from confluent_kafka import IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
+from cooperator.connectors.kafka_source import KafkaSourceOptions, offsets_of, reads
 from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import UnitPlace, Where, number
 from cooperator.connectors.offsets.unit_log import read_unit
 from cooperator.connectors.places import Place
 from cooperator.connectors.topics import client_config, partition_counts, reaching
-from cooperator.log_lines import LibrdkafkaLog
 
 K = TypeVar("K", bound=KafkaSourceOptions)
 
-log = logging.getLogger(__name__)
-_TIMEOUT_S = 10.0
-_SPECS = {Where.EARLIEST: OffsetSpec.earliest, Where.LATEST: OffsetSpec.latest}
+_ENDS = {Where.EARLIEST: OFFSET_BEGINNING, Where.LATEST: OFFSET_END}
 
 
 class KafkaOffsets(Generic[K]):
@@ -114,14 +109,5 @@ def _exists(options: KafkaSourceOptions, topic: str, partition: int) -> bool:
 
 def _end(options: KafkaSourceOptions, topic: str, partition: int, where: Where) -> int:
     """Returns Spark's value for that end: with read_committed, latest is the last stable offset."""
-    admin = AdminClient(client_config(options), logger=LibrdkafkaLog(log))
-    level = (
-        IsolationLevel.READ_COMMITTED
-        if options.isolation_level == "read_committed"
-        else IsolationLevel.READ_UNCOMMITTED
-    )
-    asked = TopicPartition(topic, partition)
-    spec: OffsetSpec = _SPECS[where]()  # type: ignore[no-untyped-call]
-    with reaching(options):
-        futures = admin.list_offsets({asked: spec}, isolation_level=level, request_timeout=_TIMEOUT_S)
-        return int(futures[asked].result().offset)
+    place = TopicPartition(topic, partition)
+    return offsets_of(options, [place], _ENDS[where])[place]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
 from pydantic import ValidationInfo, model_validator
 
 from cooperator.connectors.access import KafkaOptions, of_java
@@ -20,6 +19,7 @@ from cooperator.connectors.patterns import check_pattern, matches
 from cooperator.connectors.topics import (
     client_config,
     matching_topics,
+    offsets_at,
     partition_counts,
     reaching,
 )
@@ -109,11 +109,10 @@ def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
     """
     topics = {unit: unit.rpartition("-") for unit in ends}
     asked = {unit: TopicPartition(topic, int(number)) for unit, (topic, _, number) in topics.items()}
-    latest = offsets_of(options, list(asked.values()), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    latest = offsets_of(options, list(asked.values()), OFFSET_END)
     fresh = [unit for unit, end in ends.items() if not end]
     if options.starting_offsets == "earliest":
-        spec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        first = offsets_of(options, [asked[unit] for unit in fresh], spec)
+        first = offsets_of(options, [asked[unit] for unit in fresh], OFFSET_BEGINNING)
     else:
         first = latest
     here = {unit: first[asked[unit]] for unit in fresh}
@@ -133,25 +132,23 @@ def consumer_settings(options: KafkaSourceOptions) -> dict[str, str]:
 
 
 def offsets_of(
-    options: KafkaSourceOptions, partitions: list[TopicPartition], spec: OffsetSpec
+    options: KafkaSourceOptions, partitions: list[TopicPartition], end: int
 ) -> dict[TopicPartition, int]:
-    """Returns the offset that ``spec`` means in each partition. Raises ``KafkaUnavailable``."""
+    """Returns an end of each partition (``offsets_at``). Raises ``KafkaUnavailable``."""
     if not partitions:
         return {}
-    level = IsolationLevel[options.isolation_level.upper()]
+    settings = {**client_config(options), "isolation.level": options.isolation_level}
     with reaching(options):
         try:
-            asked = _admin(tuple(client_config(options).items())).list_offsets(
-                dict.fromkeys(partitions, spec), isolation_level=level, request_timeout=_ASK_S
-            )
-            return {partition: int(future.result().offset) for partition, future in asked.items()}
+            return offsets_at(_consumer(tuple(settings.items())), partitions, end, _ASK_S)
         except KafkaException:
             # A client keeps the leaders' epochs that it knows, and a broker that was away refuses them.
-            _admin.cache_clear()
+            _consumer.cache_clear()
             raise
 
 
 @cache
-def _admin(client: tuple[tuple[str, Any], ...]) -> AdminClient:
+def _consumer(settings: tuple[tuple[str, Any], ...]) -> Consumer:
     """The client is cached, because lag is queried often and a new client costs threads and connections."""
-    return AdminClient({**dict(client), "client.id": "cooperator-lag"}, logger=LibrdkafkaLog(log))
+    own = {"client.id": "cooperator-lag", "group.id": "cooperator-lag", "enable.auto.commit": False}
+    return Consumer({**dict(settings), **own}, logger=LibrdkafkaLog(log))

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -141,23 +148,40 @@ def end_offsets(
 ) -> dict[int, int]:
     """Returns the ends (high watermarks) of a topic's partitions. Raises KafkaException.
 
-    A consumer asks for them, which costs a request for each: librdkafka aborts the process if a broker comes
-    back while an ``AdminClient`` lists offsets (librdkafka's issue 3663). ``group`` names it to the brokers.
+    ``group`` names the client to the brokers; it becomes no member.
     """
-    deadline = time.monotonic() + timeout_s
     settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
     consumer = Consumer({**client, **settings}, logger=LibrdkafkaLog(log))
     try:
-        found = {}
-        for number in partitions:
-            left_s = max(0.1, deadline - time.monotonic())
-            ends = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=left_s)
-            if ends is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            found[number] = int(ends[1])
-        return found
+        places = [TopicPartition(topic, number) for number in partitions]
+        found = offsets_at(consumer, places, OFFSET_END, timeout_s)
+        return {place.partition: offset for place, offset in found.items()}
     finally:
         consumer.close()
+
+
+def offsets_at(
+    consumer: Consumer, places: Iterable[TopicPartition], end: int, timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Returns an end of each partition, by one request to each broker. Raises KafkaException.
+
+    ``end``: ``OFFSET_BEGINNING``, or ``OFFSET_END``: for a consumer with read_committed, the last stable
+    offset. A consumer asks, since librdkafka aborts the process if a broker comes back while an
+    ``AdminClient`` lists offsets (librdkafka's issue 3663).
+    """
+    asked = [TopicPartition(place.topic, place.partition, end) for place in places]
+    found: dict[TopicPartition, int] = {}
+    try:
+        for each in consumer.offsets_for_times(asked, timeout=timeout_s) if asked else ():
+            if each.error is not None:
+                raise KafkaException(each.error)
+            found[TopicPartition(each.topic, each.partition)] = int(each.offset)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            raise
+        reason = "a partition has no leader, or does not exist"
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, reason)) from error
+    return found
 
 
 def matching_topics(client: Mapping[str, Any], wanted: Callable[[str], bool]) -> dict[str, int]:
