@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cooperator.local.settings import free_port
+from tests.harness.support import eventually
 from tests.rest.client import Client
 
 
@@ -61,7 +62,12 @@ class Front:
         self.know(expected=sorted(self._expected), leaving=[*identities])
 
     def know(self, **facts: Any) -> None:
+        """Change the facts; returns when the leader, if it is there, has them."""
         self._facts |= facts
+        text = json.dumps(self._facts)
         part = self._directory / "facts.part"
-        part.write_text(json.dumps(self._facts))
+        part.write_text(text)
         part.replace(self._directory / "facts.json")
+        known = self._directory / "facts.known"
+        if self._child is not None and self._child.poll() is None:
+            eventually(lambda: known.exists() and known.read_text() == text, 300, "the leader has the facts")

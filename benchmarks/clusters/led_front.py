@@ -107,6 +107,7 @@ def main(file: Path) -> None:
         if text != seen:
             service.set_facts(facts_of(json.loads(text)))
             seen = text
+            facts.with_suffix(".known").write_text(text)
         if kept != connectors.all():
             kept = connectors.all()
             connectors.keep()

@@ -1,4 +1,4 @@
-"""What librdkafka's clients say, in the program's log."""
+"""Puts what librdkafka's clients say into the program's log."""
 
 import logging
 
