@@ -76,7 +76,7 @@ def closed(connection: socket.socket) -> bool:
 def test_a_request_is_answered_at_once_among_500_idle_connections_which_end(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_listener, "FIRST_REQUEST_S", 4.0)
+    monkeypatch.setattr(http_listener, "FIRST_REQUEST_S", 8.0)
     begun = HANDSHAKES if port.has_tls else BEGUN
     idle = [port.plain() for _ in range(IDLE)]
     for number, connection in enumerate(idle[-100:]):
