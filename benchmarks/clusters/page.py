@@ -272,7 +272,7 @@ def draw_cases(run: Run, folder: Path) -> None:
         }
         if not shown:
             continue
-        figure = Figure(figsize=(3 * len(shown), 4))
+        figure = Figure(figsize=(3 * len(shown), 4), dpi=150)
         parts = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
         members = sorted({s[1] for played in shown.values() for s in played["stretches"]})
         for part, (name, played) in zip(parts, shown.items(), strict=True):
@@ -286,6 +286,8 @@ def draw_cases(run: Run, folder: Path) -> None:
                     colors=color,
                     linewidth=max(0.3, 250 / max(len(tasks), 1) * 0.8),
                     label=member,
+                    # Thousands of lines are a megabyte as vectors.
+                    rasterized=True,
                 )
             part.set_title(name, fontsize=9)
             part.set_xlabel("seconds")
