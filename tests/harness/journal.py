@@ -24,10 +24,22 @@ class Run:
 
 @dataclass
 class Journal:
-    """``ended`` maps incarnations that a test killed to the time (ms) at which they were dead."""
+    """``ended`` maps incarnations that a test killed to the time (ms) at which they were dead.
+
+    ``before``: the runs that are over since before the test's group was at rest (``at_rest``).
+    """
 
     path: Path
     ended: dict[str, int] = field(default_factory=dict)
+    before: set[tuple[str, str, int, str]] = field(default_factory=set)
+
+    def at_rest(self) -> None:
+        """What happens counts from now on: the member that joined first may have run all tasks before."""
+        self.before = {_key(run) for run in self.runs() if not self._open(run)}
+
+    def counted(self) -> list[Run]:
+        """The runs that were not over when the group was at rest."""
+        return [run for run in self.runs() if _key(run) not in self.before]
 
     def runs(self) -> list[Run]:
         open_runs: dict[tuple[str, str, str, int], Run] = {}
@@ -74,7 +86,7 @@ class Journal:
 
     def starts(self, *tasks: str) -> int:
         """Number of starts of these tasks (default: all tasks)."""
-        return len({(r.task, r.start_ms, r.incarnation) for r in self.runs() if not tasks or r.task in tasks})
+        return len({_key(run)[1:] for run in self.counted() if not tasks or run.task in tasks})
 
     def doubled(self) -> list[str]:
         """Units that ran in two places at once, as sentences; must always be empty."""
@@ -100,3 +112,7 @@ class Journal:
             return run.end_ms
         # A killed process writes no stop; its last report precedes its end.
         return self.ended.get(run.incarnation)
+
+
+def _key(run: Run) -> tuple[str, str, int, str]:
+    return run.unit, run.task, run.start_ms, run.incarnation

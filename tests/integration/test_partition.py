@@ -59,6 +59,7 @@ def test_a_partitioned_member_has_stopped_before_its_tasks_start_elsewhere_and_r
     group.member("w-2", inside=cable.inside, listen=f"{cable.there}:0", rebalance_timeout_ms="8000")
     group.runs(*ALL)
     eventually(lambda: leader.status()["settled"], 60, "the group is at rest")
+    group.journal.at_rest()
     before, lost = group.journal.running(), group.journal.running_at("w-2")
     assert len(lost) == 2
 
@@ -68,7 +69,7 @@ def test_a_partitioned_member_has_stopped_before_its_tasks_start_elsewhere_and_r
     assert {task for task in ALL if after[task] != before[task]} == lost
     assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost), "the other tasks are untouched"
     for task in lost:
-        [cut_off, moved] = [run for run in group.journal.runs() if run.task == task]
+        [cut_off, moved] = [run for run in group.journal.counted() if run.task == task]
         assert (cut_off.member, moved.member != "w-2") == ("w-2", True)
         assert cut_off.end_ms is not None, "the member stopped on its own, since nothing could reach it"
         assert cut_off.end_ms < moved.start_ms

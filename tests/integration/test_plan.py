@@ -129,6 +129,7 @@ def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
     leader = running(group)
     servers, group_id = group.bootstrap_servers, group.group_id
     at_rest(servers, group_id)
+    group.journal.at_rest()
     before, generation = group.journal.running(), leader.status()["generation"]
 
     quiet = touches_nothing(servers, group_id, lambda: answer(servers, group_id))

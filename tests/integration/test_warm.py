@@ -20,7 +20,7 @@ def moves(group: MemberGroup) -> list[tuple[Run, Run]]:
     found = []
     for task in TASKS:
         incarnations = sorted(
-            (run for run in group.journal.runs() if run.task == task), key=lambda run: run.start_ms
+            (run for run in group.journal.counted() if run.task == task), key=lambda run: run.start_ms
         )
         found += [
             (here, there) for here, there in itertools.pairwise(incarnations) if here.member != there.member
@@ -41,7 +41,10 @@ def test_a_scale_up_revokes_nothing_before_the_new_members_are_warm(group: Membe
     leader = group.leader(CONNECTORS, ("w-0", "w-1", "w-2"), policy=POLICY)
     for identity in ("w-0", "w-1", "w-2"):
         group.member(identity)
+    eventually(lambda: len(set(group.journal.running().values())) == 3, 60, "each has tasks")
+    eventually(lambda: leader.status()["settled"], 60)
     group.runs(*TASKS)
+    group.journal.at_rest()
     starts = group.journal.starts()
     newcomers = ("w-3", "w-4")
     for identity in newcomers:
