@@ -24,6 +24,7 @@ from cooperator.model import TaskId, TaskState
 from cooperator.model.status import TaskStatus
 from tests.harness.installation import ROOT, Installation
 from tests.harness.secured import login_broker
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -176,7 +177,16 @@ def test_each_right_of_the_documentation_is_needed(
     with pytest.raises((LogUnavailable, KafkaException, pytest.fail.Exception)):
         PROBES[right](config)
     allow(admin, [needed[right]])
-    PROBES[right](config)
+
+    def works() -> bool:
+        try:
+            PROBES[right](config)
+        except (LogUnavailable, KafkaException) as refused:
+            # A broker answers before it has taken the rule over.
+            raise AssertionError(refused) from refused
+        return True
+
+    eventually(works, 30)
 
 
 def test_the_rights_of_the_documentation_are_enough(

@@ -101,6 +101,9 @@ final class SlotProducers {
     Map<String, Object> all = new HashMap<>(DEFAULTS);
     all.putAll(settings);
     all.put("transactional.id", id);
+    // Whoever waits for longer than a transaction lives waits for one that is lost, and users should know.
+    long timeoutMs = Long.parseLong(all.get("transaction.timeout.ms").toString());
+    all.putIfAbsent("max.block.ms", String.valueOf(Math.min(60_000, Math.max(20_000, timeoutMs))));
     all.put("enable.idempotence", "true");
     all.put("acks", "all");
     KafkaProducer<byte[], byte[]> producer =
