@@ -34,7 +34,7 @@ class Journal:
     before: set[tuple[str, str, int, str]] = field(default_factory=set)
 
     def at_rest(self) -> None:
-        """What happens counts from now on: the member that joined first may have run all tasks before."""
+        """Count from now on: the member that joined first may have run all tasks before."""
         self.before = {_key(run) for run in self.runs() if not self._open(run)}
 
     def counted(self) -> list[Run]:

@@ -101,7 +101,7 @@ final class SlotProducers {
     Map<String, Object> all = new HashMap<>(DEFAULTS);
     all.putAll(settings);
     all.put("transactional.id", id);
-    // Whoever waits for longer than a transaction lives waits for one that is lost, and users should know.
+    // A transaction that has timed out is lost: the task should say so instead of waiting for it.
     long timeoutMs = Long.parseLong(all.get("transaction.timeout.ms").toString());
     all.putIfAbsent("max.block.ms", String.valueOf(Math.min(60_000, Math.max(20_000, timeoutMs))));
     all.put("enable.idempotence", "true");
