@@ -1,27 +1,21 @@
 """Random histories of the loop of a task over files: attempts that end and fail at any step, and files that
 come, vanish and come back, over a sink in memory that commits rows, positions and names together."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
-from cooperator.connectors.filelogs.file_log import FileLogs, SourceFile, in_order
+from cooperator.connectors.filelogs.file_log import FileLogs, Piece, SourceFile, in_order
 from cooperator.connectors.filelogs.listing import NewFiles, NotListed
 from cooperator.connectors.filelogs.names import NameKey, NamesRead, below_root, digest, name_records
 from cooperator.connectors.filelogs.units import NamedUnits
 from cooperator.connectors.files import bucket_of
 from cooperator.connectors.microbatch import loop as loop_module
-from cooperator.connectors.microbatch.batches import (
-    FailureKind,
-    Outcome,
-    Owned,
-    PositionRecord,
-    SlotFailure,
-    Stand,
-)
+from cooperator.connectors.microbatch.batches import PositionRecord, Stand
 from cooperator.connectors.microbatch.loop import TaskLoop
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
+from tests.microbatch.log_fakes import Dies, FakeUnits, Fate, FatedBatches, LogSink, Slot
 
 BUCKETS = 3
 UNITS = {
@@ -30,25 +24,15 @@ UNITS = {
 }
 BELOW = below_root("/in/")
 SMALL = Limits(20, 45)
-Fate = Callable[[], tuple[FailureKind | None, bool]]
-"""Returns whether a slot fails, and whether it has committed all the same."""
-
-
-class Dies(BaseException):
-    """The process ends."""
 
 
 @dataclass
-class Sink:
-    """The committed records. ``read`` has the pieces of each file, in order; ``earlier`` are positions that
-    an earlier release has left."""
+class Sink(LogSink):
+    """The committed records. ``read`` has the pieces of each file, in order."""
 
-    stands: dict[str, Stand] = field(default_factory=dict)
     names: dict[bytes, bytes] = field(default_factory=dict)
     read: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    session: int = 0
     readings: int = 0
-    earlier: Mapping[str, Stand] = field(default_factory=dict)
 
 
 @dataclass
@@ -95,70 +79,32 @@ class FakeListing:
     def close(self) -> None: ...
 
 
-class FakeUnits:
-    """Claims that nobody disputes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def claim(self) -> Owned:
-        self._sink.session += 1
-        stands = {unit: self._sink.stands[name] for unit, name in UNITS.items() if name in self._sink.stands}
-        return Owned(stands, str(self._sink.session))
-
-    recover = claim
-
-    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
-        return PositionRecord(stand.topic_id, str(stand.next))
-
-
-class FakePieces:
+class FakePieces(FatedBatches):
     """Commits ranges of slots, unless their fate or a file that is not there forbids it."""
 
-    reads_topics_apart = False
-
     def __init__(self, sink: Sink, directory: Directory, logs: FileLogs, fate: Fate) -> None:
-        self._sink, self._directory, self._logs, self._fate = sink, directory, logs, fate
+        super().__init__(sink, fate)
+        self._sink, self._directory, self._logs = sink, directory, logs
 
-    def open(self, session: str) -> None: ...
+    def _pieces(self, slot: Slot) -> list[Piece]:
+        return [piece for each in slot for piece in self._logs[each.partition].pieces(each.start, each.end)]
 
-    def run(
-        self,
-        session: str,
-        slots: Sequence[Sequence[OffsetRange]],
-        records: Mapping[Partition, PositionRecord],
-    ) -> Outcome:
-        assert session == str(self._sink.session)
-        failures = []
-        for number, slot in enumerate(slots):
-            pieces = [
-                piece for each in slot for piece in self._logs[each.partition].pieces(each.start, each.end)
-            ]
-            kind, commits = self._fate()
-            if any(piece.file.path not in self._directory.files for piece in pieces):
-                kind, commits = FailureKind.RETRIABLE, False
-            if commits:
-                self._commit(slot, records)
-                for piece in pieces:
-                    self._sink.read.setdefault(piece.file.path, []).append((piece.start, piece.end))
-            if kind is not None:
-                failures.append(SlotFailure(number, kind, kind.value))
-        return Outcome(0, failures)
+    def lacks(self, slot: Slot) -> bool:
+        return any(piece.file.path not in self._directory.files for piece in self._pieces(slot))
 
-    def _commit(self, slot: Iterable[OffsetRange], records: Mapping[Partition, PositionRecord]) -> None:
+    def commit(self, slot: Slot, records: Mapping[Partition, PositionRecord]) -> None:
+        pieces = self._pieces(slot)
         for each in slot:
             unit, snapshot, reached = UNITS[each.partition], *records[each.partition][:2]
-            before = self._sink.stands.get(unit) or self._sink.earlier.get(unit, Stand(0))
+            before = self._sink.stands.get(each.partition) or self._sink.earlier.get(unit, Stand(0))
             assert before.next == each.start, "a batch begins at its unit's position"
             assert not before.topic_id or before.topic_id == snapshot
-            self._sink.stands[unit] = Stand(int(reached), snapshot)
+            self._sink.stands[each.partition] = Stand(int(reached), snapshot)
             begun = self._logs[each.partition].begun(each.start, each.end)
             for key, value in name_records(NameKey("copy", unit, snapshot), begun, 120):
                 self._sink.names[key.encode()] = value.encode()
-
-    def cancel(self) -> None: ...
-
-    def close(self) -> None: ...
+        for piece in pieces:
+            self._sink.read.setdefault(piece.file.path, []).append((piece.start, piece.end))
 
 
 class FakeNames:
@@ -204,7 +150,7 @@ def attempt(
     logs = FileLogs(UNITS)
     listing = FakeListing(directory)
     ends = OneLook(logs, listing)
-    units = NamedUnits(FakeUnits(sink), logs, listing, FakeNames(sink), lambda missing: sink.earlier)
+    units = NamedUnits(FakeUnits(sink), logs, listing, FakeNames(sink), sink.taken_over)
     loop = TaskLoop(
         units=tuple(UNITS),
         ownership=units,

@@ -1,6 +1,5 @@
 """Every record of every file arrives once and in order, whatever happens to attempts and files."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import cast
 
@@ -11,15 +10,10 @@ from cooperator.connectors.filelogs.file_log import SourceFile
 from cooperator.connectors.files import bucket_of
 from cooperator.connectors.microbatch.batches import FailureKind, Stand
 from cooperator.connectors.microbatch.ranges import Limits
-from tests.filelogs.histories import BUCKETS, UNITS, Dies, Directory, Fate, Sink, attempt
+from tests.filelogs.histories import BUCKETS, UNITS, Directory, Sink, attempt
+from tests.microbatch.log_fakes import fate_of, fates_of_slots
 
-PASSING = (FailureKind.RETRIABLE, FailureKind.FENCED)
-FATES = st.lists(
-    st.one_of(
-        st.none(), st.tuples(st.sampled_from(PASSING), st.booleans()), st.sampled_from(["die", "die after"])
-    ),
-    max_size=30,
-)
+FATES = fates_of_slots(30)
 FILES = st.lists(st.tuples(st.integers(0, 70), st.booleans()), max_size=6)
 STEPS = st.lists(
     st.one_of(
@@ -59,21 +53,9 @@ def test_every_byte_of_every_file_is_read_once_and_in_order(steps: list[tuple[ob
     attempt(sink, directory)
     assert sorted(sink.read) == sorted(directory.files)
     assert all(whole(sink, file) for file in directory.files.values())
-    again = Sink(dict(sink.stands), dict(sink.names), {})
+    again = Sink(stands=dict(sink.stands), names=dict(sink.names))
     attempt(again, directory)
     assert again.read == {}, "nothing is read twice"
-
-
-def fate_of(fates: Iterator[object]) -> Fate:
-    def fate() -> tuple[FailureKind | None, bool]:
-        found = next(fates, None)
-        if found == "die":
-            raise Dies
-        if isinstance(found, tuple):
-            return found
-        return None, True
-
-    return fate
 
 
 def test_a_failed_batch_needs_no_reading_of_names() -> None:

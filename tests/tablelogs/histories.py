@@ -1,36 +1,24 @@
 """Random histories of the loop of a task over tables: transactions that overlap in any way, and attempts that
 end and fail at any step, over a sink in memory that commits rows and positions together."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from cooperator.connectors.microbatch import loop as loop_module
-from cooperator.connectors.microbatch.batches import (
-    FailureKind,
-    Outcome,
-    Owned,
-    PositionRecord,
-    SlotFailure,
-    Stand,
-)
+from cooperator.connectors.microbatch.batches import PositionRecord, Stand
 from cooperator.connectors.microbatch.loop import TaskLoop
-from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from cooperator.connectors.tablelogs.arrivals import NewRows, Observed
 from cooperator.connectors.tablelogs.table_log import Bound, TableLogs
 from cooperator.connectors.tablelogs.units import TableUnits
+from tests.microbatch.log_fakes import Dies, FakeUnits, Fate, FatedBatches, LogSink, Slot
 
 UNITS = {Partition(name, 0): name for name in ("a-1", "b", "c")}
 SMALL = Limits(4, 7)
-Fate = Callable[[], tuple[FailureKind | None, bool]]
-"""Returns whether a slot fails, and whether it has committed all the same."""
 Row = tuple[int, int]
 """A row's position, which some rows may share, and its own number."""
-
-
-class Dies(BaseException):
-    """The process ends."""
 
 
 @dataclass
@@ -74,16 +62,10 @@ class Database:
 
 
 @dataclass
-class Sink:
-    """The committed rows and positions; ``earlier`` are positions that an earlier release has left."""
+class Sink(LogSink):
+    """The committed rows."""
 
-    stands: dict[Partition, Stand] = field(default_factory=dict)
     rows: dict[Partition, list[Row]] = field(default_factory=lambda: {each: [] for each in UNITS})
-    earlier: Mapping[str, str] = field(default_factory=dict)
-    session: int = 0
-
-    def taken_over(self, missing: Sequence[str]) -> Mapping[str, str]:
-        return {unit: self.earlier[unit] for unit in missing if unit in self.earlier}
 
 
 class FakeTables:
@@ -117,59 +99,21 @@ class FakeTables:
     def interrupt(self) -> None: ...
 
 
-class FakeUnits:
-    """Claims that nobody disputes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def claim(self) -> Owned:
-        self._sink.session += 1
-        return Owned(dict(self._sink.stands), str(self._sink.session))
-
-    recover = claim
-
-    def record(self, partition: Partition, stand: Stand) -> PositionRecord:
-        return PositionRecord(stand.topic_id, str(stand.next))
-
-
-class FakeBatches:
+class FakeBatches(FatedBatches):
     """Reads and commits the ranges of slots, unless their fate forbids it."""
 
-    reads_topics_apart = False
-
     def __init__(self, sink: Sink, tables: FakeTables, logs: TableLogs, fate: Fate) -> None:
-        self._sink, self._tables, self._logs, self._fate = sink, tables, logs, fate
+        super().__init__(sink, fate)
+        self._sink, self._tables, self._logs = sink, tables, logs
 
-    def open(self, session: str) -> None: ...
-
-    def run(
-        self,
-        session: str,
-        slots: Sequence[Sequence[OffsetRange]],
-        records: Mapping[Partition, PositionRecord],
-    ) -> Outcome:
-        assert session == str(self._sink.session)
-        failures = []
-        for number, slot in enumerate(slots):
-            kind, commits = self._fate()
-            for each in slot if commits else ():
-                self._commit(each, records[each.partition])
-            if kind is not None:
-                failures.append(SlotFailure(number, kind, kind.value))
-        return Outcome(0, failures)
-
-    def _commit(self, each: OffsetRange, record: PositionRecord) -> None:
-        unit, log = each.partition, self._logs[each.partition]
-        before = self._sink.stands.get(unit) or Stand(0, self._sink.earlier.get(UNITS[unit], ""))
-        assert before == (each.start, log.at(each.start)), "a batch begins at its unit's position"
-        if each.size:
-            self._sink.rows[unit] += self._tables.between(unit, log.at(each.start), log.at(each.end))
-        self._sink.stands[unit] = Stand(int(record.value), record.key)
-
-    def cancel(self) -> None: ...
-
-    def close(self) -> None: ...
+    def commit(self, slot: Slot, records: Mapping[Partition, PositionRecord]) -> None:
+        for each in slot:
+            unit, log, record = each.partition, self._logs[each.partition], records[each.partition]
+            before = self._sink.stands.get(unit) or self._sink.earlier.get(UNITS[unit], Stand(0))
+            assert before == (each.start, log.at(each.start)), "a batch begins at its unit's position"
+            if each.size:
+                self._sink.rows[unit] += self._tables.between(unit, log.at(each.start), log.at(each.end))
+            self._sink.stands[unit] = Stand(int(record.value), record.key)
 
 
 class OneLook(NewRows):

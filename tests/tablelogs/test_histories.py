@@ -1,22 +1,16 @@
 """Every row of every table arrives once and in order, whatever happens to transactions and attempts."""
 
 from collections.abc import Callable, Iterator
-from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.microbatch.batches import FailureKind, Stand
 from cooperator.connectors.microbatch.ranges import Limits, Partition
-from tests.tablelogs.histories import UNITS, Database, Dies, Fate, Sink, attempt
+from tests.microbatch.log_fakes import fate_of, fates_of_slots
+from tests.tablelogs.histories import UNITS, Database, Sink, attempt
 
-PASSING = (FailureKind.RETRIABLE, FailureKind.FENCED)
-FATES = st.lists(
-    st.one_of(
-        st.none(), st.tuples(st.sampled_from(PASSING), st.booleans()), st.sampled_from(["die", "die after"])
-    ),
-    max_size=20,
-)
+FATES = fates_of_slots(20)
 CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("begin"), st.sampled_from(sorted(UNITS))),
@@ -41,18 +35,6 @@ def carry_out(database: Database, change: object) -> None:
 
 def happening(database: Database, changes: Iterator[object]) -> Callable[[], None]:
     return lambda: carry_out(database, next(changes, None))
-
-
-def fate_of(fates: Iterator[object]) -> Fate:
-    def fate() -> tuple[FailureKind | None, bool]:
-        found = next(fates, None)
-        if found == "die":
-            raise Dies
-        if isinstance(found, tuple):
-            return cast(tuple[FailureKind, bool], found)
-        return None, True
-
-    return fate
 
 
 @given(RUNS)
@@ -88,7 +70,7 @@ def filled(tables: int, rows: int) -> Database:
 def test_positions_of_earlier_releases_are_gone_on_with() -> None:
     first, second, _ = UNITS
     database = filled(2, 10)
-    sink = Sink(earlier={UNITS[first]: "4", UNITS[second]: "20"})
+    sink = Sink(earlier={UNITS[first]: Stand(0, "4"), UNITS[second]: Stand(0, "20")})
     attempt(sink, database)
     assert [position for position, _ in sink.rows[first]] == [5, 6, 7, 8, 9, 10]
     assert sink.rows[second] == []

@@ -5,10 +5,9 @@ expression, so that topics that are created later are read, too, from their begi
 """
 
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
 from pydantic import ValidationInfo, model_validator
@@ -23,13 +22,7 @@ from cooperator.connectors.topics import (
     partition_counts,
     reaching,
 )
-from cooperator.log_lines import LibrdkafkaLog
 
-if TYPE_CHECKING:
-    pass
-
-
-log = logging.getLogger(__name__)
 _ASK_S = 5.0
 
 
@@ -150,5 +143,11 @@ def offsets_of(
 @cache
 def _consumer(settings: tuple[tuple[str, Any], ...]) -> Consumer:
     """The client is cached, because lag is queried often and a new client costs threads and connections."""
-    own = {"client.id": "cooperator-lag", "group.id": "cooperator-lag", "enable.auto.commit": False}
-    return Consumer({**dict(settings), **own}, logger=LibrdkafkaLog(log))
+    own: dict[str, Any] = {
+        "client.id": "cooperator-lag",
+        "group.id": "cooperator-lag",
+        "enable.auto.commit": False,
+        # Its log is never polled and would pile up; its errors come with its answers.
+        "log_level": 0,
+    }
+    return Consumer({**dict(settings), **own})

@@ -2,13 +2,13 @@
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cooperator.connectors.filelogs.file_log import FileLogs, SourceFile
-from cooperator.connectors.microbatch.ranges import Partition, has_news
+from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.unit_logs import LogEnds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,14 +114,10 @@ class SparkListing:
         self._java.close()
 
 
-class NewFiles:
-    """The ends of a task's logs, as its loop waits for them (compare ``microbatch.ends.Subscription``).
-
-    A batch begins as soon as there is something to read. The directory is listed at most once in an interval.
-    ``wait`` is for one thread; ``close`` may be called by any.
+class NewFiles(LogEnds):
+    """``LogEnds`` of files. A batch begins as soon as there is something to read; the directory is listed at
+    most once in an interval.
     """
-
-    topic_ids: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -132,44 +128,19 @@ class NewFiles:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``clock`` returns seconds."""
+        super().__init__(logs, interval_ms, say, clock)
         self._logs = logs
         self._listing = listing
-        self._interval_s = interval_ms / 1000
-        self._say = say
-        self._clock = clock
-        self._closed = threading.Event()
         self._buckets = {bucket_number(unit): partition for partition, unit in logs.units.items()}
         self._limit = max(_LEAST, _AT_ONCE // len(self._buckets))
-        self._due_s = 0.0
-        self._said = ""
-        self.ends: Mapping[Partition, int] = {}
 
-    def restart(self) -> None:
-        """The next ``wait`` lists."""
-        self._due_s = 0.0
+    def _look(self, positions: Mapping[Partition, int]) -> float:
+        if self._clock() >= self._due_s:
+            self._list()
+        self._take(positions)
+        return self._due_s
 
-    def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
-    ) -> Mapping[Partition, int]:
-        """Returns the ends of the logs when there is something to read; empty when it was closed."""
-        self._logs.reach(positions)
-        while not self._closed.is_set():
-            if self._clock() >= self._due_s:
-                self._list()
-            self._take(positions)
-            self.ends = self._logs.ends()
-            if has_news(positions, self.ends):
-                return self.ends
-            self.pause(max(0.0, self._due_s - self._clock()))
-        return {}
-
-    def pause(self, wait_s: float) -> None:
-        """Waits until the next listing is due, or it is closed."""
-        self._closed.wait(wait_s)
-
-    def close(self) -> None:
-        """Ends ``wait``, and a listing that runs."""
-        self._closed.set()
+    def _interrupt(self) -> None:
         self._listing.close()
 
     def _list(self) -> None:
@@ -179,9 +150,7 @@ class NewFiles:
             self._listing.list()
         except NotListed as error:
             said = str(error)
-        if said != self._said:
-            self._said = said
-            self._say(said)
+        self._tell(said)
         now_s = self._clock()
         self._due_s = max(began_s + self._interval_s, now_s + (_SHARE - 1) * (now_s - began_s))
 

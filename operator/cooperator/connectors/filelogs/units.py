@@ -1,6 +1,6 @@
 """The units of one attempt: their claims and positions in Kafka, and the names of what they have read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from cooperator.connectors.file_positions import new_snapshot
@@ -9,6 +9,7 @@ from cooperator.connectors.filelogs.listing import Listing
 from cooperator.connectors.filelogs.names import NamesRead
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand, UnitOwnership
 from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.unit_logs import LogUnits, TakeOver
 
 
 class NamesTopic(Protocol):
@@ -21,12 +22,8 @@ class NamesTopic(Protocol):
         """Returns the names in these snapshots, by unit."""
 
 
-TakeOver = Callable[[Sequence[str]], Mapping[str, Stand]]
-"""Returns the positions that earlier releases have left of units, and ends their writers for good."""
-
-
-class NamedUnits:
-    """``UnitOwnership`` of units whose positions are offsets of their logs.
+class NamedUnits(LogUnits):
+    """``UnitOwnership`` of units of files.
 
     The id in a position is that of the snapshot. After a failure the logs go on if they know the position
     that was found: nobody else has written meanwhile. Otherwise the names are read.
@@ -41,36 +38,22 @@ class NamedUnits:
         taken_over: TakeOver,
         new_id: Callable[[], str] = new_snapshot,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner, logs, taken_over)
         self._logs = logs
         self._listing = listing
         self._names = names
-        self._taken_over = taken_over
         self._new_id = new_id
-        self._earlier: Mapping[Partition, Stand] | None = None
 
     def claim(self) -> Owned:
         self._names.ensure()
-        return self._settled(self._inner.claim())
-
-    def recover(self) -> Owned:
-        return self._settled(self._inner.recover())
+        return super().claim()
 
     def record(self, partition: Partition, stand: Stand) -> PositionRecord:
         return self._inner.record(partition, Stand(stand.next, self._logs[partition].snapshot))
 
-    def _settled(self, owned: Owned) -> Owned:
-        positions, units = dict(owned.positions), self._logs.units
-        if self._earlier is None:
-            missing = [unit for partition, unit in units.items() if partition not in positions]
-            by_unit = {unit: partition for partition, unit in units.items()}
-            found = self._taken_over(missing) if missing else {}
-            # They count until a batch has committed another one.
-            self._earlier = {by_unit[unit]: stand for unit, stand in found.items()}
-        positions = {**self._earlier, **positions}
+    def _begin(self, positions: Mapping[Partition, Stand]) -> None:
         if not self._goes_on(positions):
-            self._begin(positions)
-        return Owned(positions, owned.session)
+            self._begin_anew(positions)
 
     def _goes_on(self, positions: Mapping[Partition, Stand]) -> bool:
         """Brings the logs to these positions, and returns True, if they know all of them."""
@@ -88,7 +71,7 @@ class NamedUnits:
         self._listing.forget([file.path for file in gone])
         return True
 
-    def _begin(self, positions: Mapping[Partition, Stand]) -> None:
+    def _begin_anew(self, positions: Mapping[Partition, Stand]) -> None:
         units = self._logs.units
         snapshots = {units[each]: stand.topic_id for each, stand in positions.items() if stand.next > 0}
         names = self._names.read(snapshots) if snapshots else None

@@ -1,5 +1,5 @@
-"""Tables that are read by one loop of batches per task.
+"""Tables as logs of rows, for a loop of batches per task; no class uses them yet (decision 074).
 
-A unit is a table: ``table_log`` has its batches as ranges of offsets, ``arrivals`` finds new rows,
-``batches`` reads and writes them in Spark's tasks, ``task`` assembles the loop.
+A unit is a table: ``table_log`` has its batches as ranges of offsets, ``arrivals`` finds new rows, ``units``
+has the positions.
 """

@@ -5,13 +5,13 @@ position that was observed earlier, and is used once all transactions that wrote
 have ended (see ``postgres_source``).
 """
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, has_news
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+from cooperator.connectors.microbatch.unit_logs import LogEnds
 from cooperator.connectors.tablelogs.table_log import Bound, TableLogs
 
 SETTLING_S: Final = 0.2
@@ -52,14 +52,12 @@ class _Settling:
     since_s: float
 
 
-class NewRows:
-    """The ends of a task's logs, as its loop waits for them.
+class NewRows(LogEnds):
+    """``LogEnds`` of tables.
 
     All tables are looked at together, once in an interval; those with more rows than a batch are read on
-    without another look. ``wait`` and ``cut`` are for one thread; ``close`` may be called by any.
+    without another look. ``cut`` is for the thread of ``wait``.
     """
-
-    topic_ids: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -72,52 +70,26 @@ class NewRows:
         settling_s: float = SETTLING_S,
     ) -> None:
         """``clock`` returns seconds. A batch of a table has ``max_rows`` at most."""
+        super().__init__(logs, interval_ms, say, clock)
         self._logs = logs
         self._tables = tables
-        self._interval_s = interval_ms / 1000
         self._max_rows = max_rows
-        self._say = say
-        self._clock = clock
         self._settling_s = settling_s
         self._settling: dict[Partition, _Settling] = {}
         self._ceilings: dict[Partition, str] = {}
-        self._closed = threading.Event()
-        self._due_s = 0.0
         self._settled_s = 0.0
-        self._said = ""
-        self.ends: Mapping[Partition, int] = {}
-
-    def restart(self) -> None:
-        """The next ``wait`` looks at all tables."""
-        self._due_s = 0.0
-
-    def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
-    ) -> Mapping[Partition, int]:
-        """Returns the ends of the logs when there are rows to read; empty when it was closed."""
-        self._logs.reach(positions)
-        while not self._closed.is_set():
-            self._observe()
-            self._settle()
-            self._plan()
-            self.ends = self._logs.ends()
-            if has_news(positions, self.ends):
-                return self.ends
-            due_s = min(self._due_s, self._settled_s) if self._settling else self._due_s
-            self.pause(max(0.0, due_s - self._clock()))
-        return {}
 
     def cut(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
         """Returns ranges that begin in the same place and end with a row: those of planned batches stay."""
         return tuple(self._cut(each) for each in ranges)
 
-    def pause(self, wait_s: float) -> None:
-        """Waits until the next look is due, or it is closed."""
-        self._closed.wait(wait_s)
+    def _look(self, positions: Mapping[Partition, int]) -> float:
+        self._observe()
+        self._settle()
+        self._plan()
+        return min(self._due_s, self._settled_s) if self._settling else self._due_s
 
-    def close(self) -> None:
-        """Ends ``wait``, and what the database does for it."""
-        self._closed.set()
+    def _interrupt(self) -> None:
         self._tables.interrupt()
 
     def _observe(self) -> None:
@@ -146,15 +118,12 @@ class NewRows:
                     del self._settling[table]
             self._settled_s = now_s + self._settling_s
         late = [table for table, each in self._settling.items() if now_s - each.since_s >= _PATIENCE_S]
-        self._tell(late)
+        self._tell_of(late)
 
-    def _tell(self, late: Sequence[Partition]) -> None:
+    def _tell_of(self, late: Sequence[Partition]) -> None:
         names = ", ".join(self._logs.units[table] for table in late[:3])
         more = f" and {len(late) - 3} more" if len(late) > 3 else ""
-        said = f"{names}{more}: waiting for the end of transactions that write to it" if late else ""
-        if said != self._said:
-            self._said = said
-            self._say(said)
+        self._tell(f"{names}{more}: waiting for the end of transactions that write to it" if late else "")
 
     def _plan(self) -> None:
         for table, ceiling in list(self._ceilings.items()):
