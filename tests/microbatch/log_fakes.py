@@ -1,6 +1,5 @@
 """Units and batches of histories whose sink in memory commits records and positions together."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -77,7 +76,7 @@ class FakeUnits:
         return PositionRecord(stand.topic_id, str(stand.next))
 
 
-class FatedBatches(ABC):
+class FatedBatches:
     """Commits the ranges of slots, unless their fate or ``lacks`` forbids it."""
 
     reads_topics_apart = False
@@ -108,9 +107,9 @@ class FatedBatches(ABC):
         """Whether something that the slot reads is gone."""
         return False
 
-    @abstractmethod
     def commit(self, slot: Slot, records: Mapping[Partition, PositionRecord]) -> None:
         """Commits what the ranges of a slot mean, and its positions."""
+        raise NotImplementedError
 
     def cancel(self) -> None: ...
 
