@@ -70,7 +70,7 @@ def kill_group(pipelines_group: PipelinesGroup) -> None:
 def frozen_at_rest(pipelines_group: PipelinesGroup) -> None:
     """The member wakes part by part, the JVM first, while its successor is frozen: no other process writes,
     and no other owns the batches that the JVM begins. Only the fence can refuse them."""
-    pipelines_group.complete()
+    pipelines_group.at_rest()
     held = pipelines_group.tasks_of(VICTIM)
     jvm = pipelines_group.member(VICTIM).jvm()
     _freeze_until_moved(pipelines_group, held)

@@ -1,6 +1,7 @@
 """A group with all pipelines at once, on a disk of its own, for faults."""
 
 import errno
+import json
 import os
 import re
 import resource
@@ -249,8 +250,36 @@ class PipelinesGroup:
         for pipeline in self.pipelines:
             eventually(pipeline.complete, PATIENCE_S, f"all of {pipeline.slug()} is there")
 
+    def at_rest(self) -> None:
+        """Waits until everything is there, and no query has begun a batch or is about to."""
+        self.complete()
+
+        def rests() -> bool:
+            for pipeline in self.pipelines:
+                if pipeline.is_query:
+                    queries = [each.parent for each in (self.checkpoints / pipeline.slug()).rglob("commits")]
+                    left = [str(each) for each in queries if _has_a_batch_left(each)]
+                    assert queries, f"{pipeline.slug()} has no checkpoint"
+                    assert not left, left
+            return True
+
+        eventually(rests, PATIENCE_S, "the last batch of each query is committed")
+
     @contextmanager
     def disk_full(self) -> Iterator[None]:
         members = [self.member(worker) for worker in WORKERS]
         with self.disk.full([pid for member in members for pid in (member.jvm(), member.child.pid)]):
             yield
+
+
+def _has_a_batch_left(query: Path) -> bool:
+    """Whether a batch is begun, or follows without rows: it does where the last one moved the watermark."""
+    begun, committed = (
+        max((int(entry.name) for entry in (query / kind).iterdir() if entry.name.isdigit()), default=-1)
+        for kind in ("offsets", "commits")
+    )
+    if begun < 0 or begun != committed:
+        return begun != committed
+    offsets = json.loads((query / "offsets" / str(begun)).read_text().splitlines()[1])
+    commit = json.loads((query / "commits" / str(begun)).read_text().splitlines()[1])
+    return bool(offsets["batchWatermarkMs"] != commit["nextBatchWatermarkMs"])
