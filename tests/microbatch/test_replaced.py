@@ -35,7 +35,7 @@ def attempt(
     keys = tuple(UnitKey("copy", str(unit)) for unit in units)
     machine = Ownership(Attempt(claim, keys, task.slots))
     owned = OwnedUnits(machine, positions, patience, task.batches.open)
-    task.loop.ownership = TaskUnits("copy", owned)
+    task.loop.ownership = TaskUnits("copy", {unit: str(unit) for unit in units}, owned)
     return task
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from cooperator.connectors import source_log
 from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Replaced, UnitWriter
-from cooperator.connectors.filelogs.earlier import ClosedClaim
 from cooperator.connectors.files_source import BucketOptions
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.marked_offsets import MarkedUnit
+from cooperator.connectors.microbatch.earlier import ClosedClaim
 from cooperator.connectors.offsets import Entry, OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
 from cooperator.connectors.options import OptionError, parse

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from cooperator.connectors.exactly_once import CLOSED, CheckpointBehind, Marker, OutputRecord, Replaced
 from cooperator.connectors.file_offsets import MarkedFiles, files_at, unit_of
-from cooperator.connectors.file_positions import new_snapshot, record_limit
-from cooperator.connectors.filelogs.earlier import EarlierUnits
+from cooperator.connectors.file_positions import FileSnapshot, files_read, new_snapshot, record_limit
 from cooperator.connectors.filelogs.file_log import Placed, SourceFile
 from cooperator.connectors.filelogs.names import (
     NameKey,
@@ -26,6 +25,7 @@ from cooperator.connectors.files_source import FilesToKafkaOptions
 from cooperator.connectors.marked_offsets import MarkedUnit
 from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.claims import Position
+from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
 from cooperator.connectors.position_offsets import PositionTopic
@@ -129,8 +129,9 @@ class _Store:
         self._about = about
         self.topic = topic
         root = directory(about.checkpoints, about.connector)
+        kept = files_read(options, about.group_id, about.connector, topic.patience)
         self._earlier = EarlierUnits(
-            options, about.group_id, about.connector, topic.patience, lambda unit: root / unit
+            options, about.group_id, about.connector, topic.patience, lambda unit: root / unit, kept
         )
         client, root_path = client_config(options), urlsplit(options.path).path.rstrip("/")
         self._below = below_root(f"{root_path if '://' in options.path else options.path.rstrip('/')}/")
@@ -214,8 +215,8 @@ class _Store:
     def _end_earlier(self, before: Mapping[str, list[Entry]]) -> None:
         """Ends writers of earlier releases for good. Raises ``Replaced`` if they have written meanwhile."""
         units = [unit for unit in before if self._is_of_earlier(unit)]
-        for unit, snapshot in self._earlier.taken_over(units, self.markers).items():
-            if snapshot.files != len(before[unit]):
+        for unit, position in self._earlier.taken_over(units, self.markers).items():
+            if FileSnapshot.decode(position).files != len(before[unit]):
                 raise Replaced(f"an attempt has read files of unit {unit} meanwhile")
 
     def _is_of_earlier(self, unit: str) -> bool:

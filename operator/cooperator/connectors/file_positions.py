@@ -122,6 +122,13 @@ def names_in_kafka(
     return FileNames(connector, unit, partition, read, options.max_record)
 
 
+def files_read(
+    options: KafkaSinkOptions, group_id: str, connector: str, patience: Patience
+) -> Callable[[str], "FilesRead"]:
+    """Returns a function that returns the form of a unit's positions."""
+    return lambda unit: FilesRead(names_in_kafka(options, group_id, connector, unit, patience))
+
+
 class FilesRead(KeptPosition):
     """The position in a marker is a snapshot of names, which each batch adds to."""
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.access import of_java
 from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.file_positions import FileSnapshot, files_read
 from cooperator.connectors.file_records import file_records
-from cooperator.connectors.filelogs.earlier import EarlierUnits
 from cooperator.connectors.filelogs.file_log import FileLogs
 from cooperator.connectors.filelogs.listing import NewFiles, SparkListing, bucket_number
 from cooperator.connectors.filelogs.names import below_root
@@ -17,6 +17,7 @@ from cooperator.connectors.filelogs.pieces import PieceBatches, PieceSource
 from cooperator.connectors.filelogs.units import NamedUnits
 from cooperator.connectors.files_source import MAX_BYTES, FilesToKafkaOptions
 from cooperator.connectors.microbatch.batches import Stand
+from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
@@ -59,13 +60,15 @@ def open_files_task(options: FilesToKafkaOptions, context: TaskContext) -> LoopT
         buckets=options.units,
         units=[bucket_number(unit) for unit in context.units],
     )
-    earlier = EarlierUnits(options, context.group_id, connector, opening.patience, context.checkpoint)
+    kept = files_read(options, context.group_id, connector, opening.patience)
+    earlier = EarlierUnits(options, context.group_id, connector, opening.patience, context.checkpoint, kept)
     names = KafkaNames(client, context.group_id, connector, opening.patience, below_root(listing.root()))
     unmarked: set[str] = set()
 
     def taken_over(missing: Sequence[str]) -> Mapping[str, Stand]:
         markers = earlier.markers()
-        found = earlier.taken_over(missing, markers)
+        taken = earlier.taken_over(missing, markers)
+        found = {unit: FileSnapshot.decode(position) for unit, position in taken.items()}
         unmarked.update(set(missing) - found.keys() - markers.keys())
         return {unit: Stand(each.files, each.id) for unit, each in found.items() if each.id}
 

@@ -11,6 +11,7 @@ from cooperator.connectors.microbatch.batches import Batches, Owned
 from cooperator.connectors.microbatch.claims import Claim, TransactionalIds, UnitKey
 from cooperator.connectors.microbatch.kafka_positions import KafkaPositions, OwnedUnits
 from cooperator.connectors.microbatch.ownership import Attempt, Ownership
+from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.microbatch.spark_batches import BatchTarget, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.microbatch.task_units import TaskUnits
@@ -74,8 +75,16 @@ def opening_of(
     return Opening(session_of_task(member), positions, patience, target)
 
 
-def owned_units(context: TaskContext, opening: Opening, initialise: Callable[[str], None]) -> "LateUnits":
-    """Returns the units of the task; ``initialise`` opens the producers of a session."""
+def owned_units(
+    context: TaskContext,
+    opening: Opening,
+    initialise: Callable[[str], None],
+    names: Mapping[Partition, str] | None = None,
+) -> "LateUnits":
+    """Returns the units of the task; ``initialise`` opens the producers of a session.
+
+    ``names`` are those of units that are no partitions.
+    """
     positions, patience, slots = opening.positions, opening.patience, opening.target.slots
     keys = tuple(UnitKey(context.task.connector, unit) for unit in context.units)
 
@@ -96,19 +105,23 @@ def owned_units(context: TaskContext, opening: Opening, initialise: Callable[[st
         machine = Ownership(Attempt(named, keys, slots))
         return OwnedUnits(machine, positions, patience, initialise)
 
-    return LateUnits(context.task.connector, claim)
+    partitions: Mapping[Partition, str] = names or {Partition.of_unit(unit): unit for unit in context.units}
+    return LateUnits(context.task.connector, partitions, claim)
 
 
 class LateUnits(TaskUnits):
     """Units whose claim is made when it is written."""
 
-    def __init__(self, connector: str, make: Callable[[], OwnedUnits]) -> None:
+    def __init__(
+        self, connector: str, names: Mapping[Partition, str], make: Callable[[], OwnedUnits]
+    ) -> None:
         self._connector = connector
+        self._names = names
         self._make = make
         self._made = False
 
     def claim(self) -> Owned:
         if not self._made:
-            super().__init__(self._connector, self._make())
+            super().__init__(self._connector, self._names, self._make())
             self._made = True
         return super().claim()

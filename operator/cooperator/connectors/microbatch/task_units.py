@@ -1,6 +1,6 @@
 """The units of one task, by partitions: what the loop uses of ``OwnedUnits``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from cooperator.connectors.microbatch import kafka_positions
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
@@ -9,28 +9,31 @@ from cooperator.connectors.microbatch.ranges import Partition
 
 
 class TaskUnits:
-    """A connector's units that are partitions, claimed by ``OwnedUnits``."""
+    """A connector's units, claimed by ``OwnedUnits``. ``names`` has their names, by partition."""
 
-    def __init__(self, connector: str, units: kafka_positions.OwnedUnits) -> None:
+    def __init__(
+        self, connector: str, names: Mapping[Partition, str], units: kafka_positions.OwnedUnits
+    ) -> None:
         self._connector = connector
+        self._names: Mapping[Partition, str] = names
         self._units = units
 
     def claim(self) -> Owned:
-        return _owned(self._units.claim)
+        return self._owned(self._units.claim)
 
     def recover(self) -> Owned:
-        return _owned(self._units.recover)
+        return self._owned(self._units.recover)
 
     def record(self, partition: Partition, stand: Stand) -> PositionRecord:
-        unit = UnitKey(self._connector, str(partition))
+        unit = UnitKey(self._connector, self._names[partition])
         key, value, number = self._units.record(unit, stand.next, stand.topic_id)
         return PositionRecord(key.decode(), value.decode(), number)
 
-
-def _owned(call: Callable[[], kafka_positions.Owned]) -> Owned:
-    found = call()
-    positions = {
-        Partition.of_unit(key.unit): Stand(position.next, position.topic_id)
-        for key, position in found.positions.items()
-    }
-    return Owned(positions, found.session)
+    def _owned(self, call: Callable[[], kafka_positions.Owned]) -> Owned:
+        found = call()
+        partitions = {name: partition for partition, name in self._names.items()}
+        positions = {
+            partitions[key.unit]: Stand(position.next, position.topic_id)
+            for key, position in found.positions.items()
+        }
+        return Owned(positions, found.session)

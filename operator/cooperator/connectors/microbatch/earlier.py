@@ -15,56 +15,70 @@ from typing import Final, TypeVar
 
 from cooperator.connectors import fence
 from cooperator.connectors.exactly_once import CLOSED, Marker, OutputRecord, UnitWriter
-from cooperator.connectors.file_positions import FileSnapshot, FilesRead, names_in_kafka
-from cooperator.connectors.kafka_log import KafkaLogs, Patience, latest_markers, partition_of
+from cooperator.connectors.kafka_log import (
+    MARKER_CONFIG,
+    KafkaLogs,
+    Patience,
+    ensure_unit_topic,
+    latest_markers,
+    partition_of,
+)
 from cooperator.connectors.kafka_sink import KafkaSinkOptions
 from cooperator.connectors.places import Place, directories
 from cooperator.connectors.topics import client_config
-from cooperator.connectors.unit_position import check_fixed, fixed_options, told_position
+from cooperator.connectors.unit_position import KeptPosition, check_fixed, fixed_options, told_position
 
 T = TypeVar("T")
 
 _AT_ONCE: Final = 8
-_OWNER: Final = "a SELECT without state"
+_OWNER: Final = "the loop of a task"
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierUnits:
-    """The units of a connector as earlier releases left them. ``checkpoint`` returns that of a unit."""
+    """The units of a connector as earlier releases left them.
+
+    ``checkpoint`` returns that of a unit, and ``kept`` the form of its positions.
+    """
 
     options: KafkaSinkOptions
     group_id: str
     connector: str
     patience: Patience
     checkpoint: Callable[[str], Place]
+    kept: Callable[[str], KeptPosition]
+
+    def ensure(self) -> None:
+        """Creates the topic of markers. Raises ``TopicMisconfigured``."""
+        ensure_unit_topic(
+            client_config(self.options), f"{self.group_id}-batches", MARKER_CONFIG, self.patience
+        )
 
     def markers(self) -> dict[str, Marker]:
         return latest_markers(client_config(self.options), self.group_id, self.connector, self.patience)
 
-    def taken_over(self, units: Collection[str], markers: Mapping[str, Marker]) -> dict[str, FileSnapshot]:
-        """Closes the markers of units, and returns the files that they have read.
+    def taken_over(self, units: Collection[str], markers: Mapping[str, Marker]) -> dict[str, str]:
+        """Closes the markers of units, and returns their positions in the form of markers.
 
         Units that earlier releases never ran are left out. Raises ``CheckpointBehind``, and ``OptionError``
         when a fixed option has changed.
         """
 
-        def one(unit: str) -> FileSnapshot | None:
+        def one(unit: str) -> str | None:
             marker = markers.get(unit)
             if not self.is_known(unit, marker):
                 return None
             if marker is not None and marker.claim == CLOSED and marker.position is not None:
-                return FileSnapshot.decode(marker.position)
+                return marker.position
             with self._closed(unit) as (writer, found):
                 check_fixed(found, self.options)
-                names = names_in_kafka(self.options, self.group_id, self.connector, unit, self.patience)
-                kept = FilesRead(names)
-                return FileSnapshot.decode(told_position(writer, found, self.checkpoint(unit), kept))
+                return told_position(writer, found, self.checkpoint(unit), self.kept(unit))
 
         found = self._at_once(one, units)
-        return {unit: snapshot for unit, snapshot in found.items() if snapshot is not None}
+        return {unit: position for unit, position in found.items() if position is not None}
 
     def close(self, units: Collection[str]) -> None:
-        """Closes the markers of units, whatever they have read."""
+        """Closes the markers of units, whatever their positions are."""
 
         def one(unit: str) -> None:
             with self._closed(unit):
