@@ -178,7 +178,7 @@ class UpsertToTable(AppendToTable):
 
 class PostgresToKafka(Pipeline):
     source, sink, connector_class = "PostgreSQL", "Kafka", "postgres-to-kafka"
-    is_query = False
+    is_query = is_on_disk = False
 
     @property
     def _tables(self) -> list[str]:

@@ -34,8 +34,8 @@ from cooperator.connectors.offsets.unit_log import content_of, end_of_batch, que
 from cooperator.connectors.output_owner import ensure_query
 from cooperator.connectors.places import create
 from cooperator.connectors.polled import BatchLog
-from cooperator.connectors.postgres_offsets import TablePosition
 from cooperator.connectors.source_log import ReadFile
+from cooperator.connectors.tablelogs.earlier import TablePosition
 from cooperator.connectors.unit_position import KeptPosition, Stated, move, settle
 from tests.harness.fake_unit_log import FakeLogs, Impatient
 

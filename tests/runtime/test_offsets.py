@@ -2,13 +2,17 @@
 
 import json
 import shutil
+import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cooperator.connectors.exactly_once import Replaced, UnitWriter
 from cooperator.connectors.files_to_kafka import FilesToKafka
+from cooperator.connectors.kafka_log import KafkaLogs
 from cooperator.connectors.offset_operations import Subject, alter, listed, reset
 from cooperator.connectors.offsets import Change, Entry, OffsetsError, Where
 from cooperator.connectors.offsets.unit_log import read_unit
@@ -281,22 +285,23 @@ def test_a_table_is_reread_or_skipped_as_requested(
         **postgres.config,
     }
     about, task = subject(spark, unique, config), TaskId(unique, 0)
+    config["task.units"] = table
 
     def row(number: int) -> Entry:
         return Entry({"table": table}, {"incrementing": number})
 
     alter(about, [row(1)], dry_run=False)
-    run(spark, task, config, table, lambda: len(found()) >= 2)
+    run_task(spark, task, config, lambda: len(found()) >= 2)
     assert (found(), listed(about)) == ([2, 3], [row(3)])
     [change] = reset(about, Where.EARLIEST, dry_run=True)
     assert (change.before, change.after) == ({"incrementing": 3}, None)
     assert reset(about, Where.EARLIEST, dry_run=False) == [change]
-    run(spark, task, config, table, lambda: len(found()) >= 5)
+    run_task(spark, task, config, lambda: len(found()) >= 5)
     insert(3)
     reset(about, Where.LATEST, dry_run=False)
     assert listed(about) == [row(6)]
     insert(1)
-    run(spark, task, config, table, lambda: len(found()) >= 6)
+    run_task(spark, task, config, lambda: len(found()) >= 6)
     assert found() == [2, 3, 1, 2, 3, 7]
 
     with pytest.raises(OffsetsError, match=r'write \{"incrementing": <number>\}'):
@@ -305,3 +310,58 @@ def test_a_table_is_reread_or_skipped_as_requested(
         alter(about, [Entry({"table": "other"}, {"incrementing": 1})], dry_run=True)
     assert len(reset(about, dry_run=False)) == 1
     assert listed(about) == []
+
+
+class Claimed:
+    """The claim of an attempt of an earlier release."""
+
+    claim = "000000000001-000000000001-000000000001"
+
+    def check(self) -> None: ...
+
+
+@pytest.mark.real
+def test_positions_of_tables_of_an_earlier_release_are_taken_over(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    """They are in markers, and the earlier release can write nothing more."""
+    table, task = unique.replace("-", "_"), TaskId(unique, 0)
+    postgres.query(f"CREATE TABLE {table} (id serial PRIMARY KEY)")
+    postgres.query(f"INSERT INTO {table} SELECT FROM generate_series(1, 5)")
+    spark.create_topic(unique, 1)
+    config = {
+        "connector.class": "postgres-to-kafka",
+        "tables": table,
+        "topic": unique,
+        "mode": "incrementing",
+        "trigger.interval.ms": "200",
+        "task.units": table,
+        **postgres.config,
+    }
+    about = subject(spark, unique, config)
+
+    def found() -> list[int]:
+        return [json.loads(value)["id"] for _, value in spark.records(unique)]
+
+    def writer_of_then(owner: str) -> UnitWriter:
+        cancelled = threading.Event()
+        logs = KafkaLogs(
+            spark.settings.group_id, unique, table, unique, spark.client, {}, 10_000, cancelled, print
+        )
+        return UnitWriter(logs, owner, cancelled, Claimed())
+
+    with closing(writer_of_then("earlier")) as writer:
+        writer.claim()
+        rows = [(None, b'{"id":1}'), (None, b'{"id":2}')]
+        writer.write("query", 0, lambda: rows, "content", '{"incrementing" : 2}')
+        assert listed(about) == [Entry({"table": table}, {"incrementing": 2})]
+        run_task(spark, task, config, lambda: len(found()) >= 5)
+        assert found() == [1, 2, 3, 4, 5]
+        with pytest.raises(Replaced):
+            writer.write("query", 1, lambda: rows, "content", '{"incrementing" : 4}')
+    with closing(writer_of_then("later")) as writer, pytest.raises(Replaced, match="claimed the unit later"):
+        writer.claim()
+    postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
+    run_task(spark, task, config, lambda: len(found()) >= 6)
+    assert found() == [1, 2, 3, 4, 5, 6]
+    assert listed(about) == [Entry({"table": table}, {"incrementing": 6})]

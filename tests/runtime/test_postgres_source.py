@@ -8,10 +8,13 @@ from contextlib import closing, contextmanager
 import psycopg
 import pytest
 
-from cooperator.connectors import postgres_source
+from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.options import parse
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_source import PostgresSourceOptions, TableReader
+from cooperator.connectors.postgres_source import PostgresSourceOptions
+from cooperator.connectors.tablelogs.arrivals import NewRows
+from cooperator.connectors.tablelogs.database import PostgresTables
+from cooperator.connectors.tablelogs.table_log import TableLogs
 from tests.runtime.postgres import PASSWORD, Postgres
 
 pytestmark = pytest.mark.real
@@ -41,31 +44,29 @@ def written_by_many(postgres: Postgres, table: str) -> Iterator[None]:
             one.result()
 
 
-def test_no_row_is_skipped_however_commits_overtake_each_other(
-    postgres: Postgres, unique: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_source, "_SETTLING_S", 0.001)  # More looks make the test harder.
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (id bigserial PRIMARY KEY)")
-    config = {"connector.class": "x", "mode": "incrementing", "tables": table, "batch.max.rows": "100000"}
+def test_no_row_is_skipped_however_commits_overtake_each_other(postgres: Postgres, unique: str) -> None:
+    name = unique.replace("-", "_")
+    postgres.query(f"CREATE TABLE {name} (id bigserial PRIMARY KEY)")
+    config = {"connector.class": "x", "mode": "incrementing", "tables": name, "batch.max.rows": "100000"}
     options = parse(PostgresSourceOptions, {**config, **postgres.config})
-    never = threading.Event()
+    table = Partition(name, 0)
     seen: list[int] = []
-    position = ""
 
-    def step(reader: TableReader) -> bool:
-        nonlocal position
-        end = reader.next_end(position, never.wait, lambda text: None)
-        if end is not None:
-            seen.extend(row["id"] for row in reader.read(position, end))
-            position = end
-        return end is not None
+    with closing(Database(options, unique, threading.Event(), lambda text: None)) as database:
+        logs, tables = TableLogs({table: name}), PostgresTables(database, options, {table: name})
+        # More looks make the test harder.
+        rows = NewRows(logs, tables, 0, options.max_rows, lambda text: None, settling_s=0.001)
 
-    with closing(Database(options, unique, never, lambda text: None)) as database:
-        reader = TableReader(database, options, table)
-        with written_by_many(postgres, table):
+        def step() -> None:
+            log = logs[table]
+            [end] = rows.wait({table: log.next}).values()
+            query = tables.described[table].values(log.position, log.at(end))
+            seen.extend(number for (number,) in database.run(lambda connection: connection.execute(query)))
+            log.reach(end)
+
+        with written_by_many(postgres, name):
             for _ in range(LOOKS):
-                step(reader)
-        while step(reader):
-            pass
-    assert seen == [number for (number,) in postgres.query(f"SELECT id FROM {table} ORDER BY id")]
+                step()
+        while len(seen) < postgres.count(name):
+            step()
+    assert seen == [number for (number,) in postgres.query(f"SELECT id FROM {name} ORDER BY id")]

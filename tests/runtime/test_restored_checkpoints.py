@@ -1,109 +1,21 @@
-"""A checkpoint that is lost, or restored from an older copy, neither loses nor duplicates rows: it is rebuilt
-from a sink that has the position, or refused, and recovery is possible.
+"""A checkpoint that is restored from an older copy neither loses nor duplicates rows: it is refused, and
+recovery is possible.
 """
 
-import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cooperator.connectors.offset_operations import listed, reset
+from cooperator.connectors.offset_operations import reset
 from cooperator.connectors.output import read_units
 from cooperator.model import Epoch, TaskId
 from tests.harness.support import eventually
-from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench, query_to_files
 from tests.runtime.test_offsets import run, subject
 
 pytestmark = pytest.mark.real
-
-
-NUMBER = re.compile(r"\d+")
-
-
-@dataclass
-class Pipe:
-    """A connector with one unit: its options, the numbers that its sink has, and what makes the first so many
-    numbers available."""
-
-    config: dict[str, str]
-    unit: str
-    found: Callable[[], Counter[int]]
-    feed: Callable[[int], None]
-
-
-def of_table(spark: SparkBench, postgres: Postgres, unique: str) -> Pipe:
-    table = unique.replace("-", "_")
-    postgres.query(f"CREATE TABLE {table} (id serial PRIMARY KEY)")
-    spark.create_topic(unique, 1)
-
-    def feed(count: int) -> None:
-        for _ in range(int(postgres.query(f"SELECT count(*) FROM {table}")[0][0]), count):
-            postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
-
-    config = {
-        "connector.class": "postgres-to-kafka",
-        "tables": table,
-        "topic": unique,
-        "mode": "incrementing",
-        "batch.max.rows": "5",
-        "trigger.interval.ms": "100",
-        **postgres.config,
-    }
-    return Pipe(config, table, lambda: in_topic(spark, unique, first=1), feed)
-
-
-def in_topic(spark: SparkBench, topic: str, first: int = 0) -> Counter[int]:
-    """Numbers from 0 in the values of a topic."""
-    values = (NUMBER.search(value.decode()) for _, value in spark.records(topic))
-    return Counter(int(found[0]) - first for found in values if found)
-
-
-@pytest.fixture
-def pipe(spark: SparkBench, postgres: Postgres, unique: str) -> Pipe:
-    return of_table(spark, postgres, unique)
-
-
-def test_checkpoints_of_sinks_with_positions_are_rebuilt(
-    spark: SparkBench, tmp_path: Path, unique: str, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Restored from an older copy; lost; on two machines of which each has its own, there and back."""
-    task, checkpoint = TaskId(unique, 0), spark.settings.checkpoints / unique
-    fed = 0
-
-    def run_to(count: int) -> None:
-        nonlocal fed
-        fed = count
-        pipe.feed(count)
-        monkeypatch.setattr(spark, "epoch", Epoch(1, count))
-        run(spark, task, pipe.config, pipe.unit, lambda: pipe.found().total() >= count)
-        assert pipe.found() == Counter(range(count))
-
-    run_to(7)
-    shutil.copytree(checkpoint, tmp_path / "older")
-    run_to(19)
-    shutil.rmtree(checkpoint)
-    shutil.copytree(tmp_path / "older", checkpoint)
-    run_to(26)
-    shutil.rmtree(checkpoint)
-    run_to(33)
-    checkpoint.rename(tmp_path / "first machine")
-    run_to(45)
-    checkpoint.rename(tmp_path / "second machine")
-    (tmp_path / "first machine").rename(checkpoint)
-    run_to(52)
-
-    about = subject(spark, unique, pipe.config)
-    shutil.rmtree(checkpoint)
-    assert len(listed(about)) == 1, "the sink tells it"
-    reset(about, dry_run=False)
-    monkeypatch.setattr(spark, "epoch", Epoch(1, 1))
-    run(spark, task, pipe.config, pipe.unit, lambda: pipe.found().total() >= 104)
-    assert pipe.found() == Counter(dict.fromkeys(range(52), 2)), "a reset begins anew"
 
 
 def test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled(

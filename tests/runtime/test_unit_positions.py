@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 from cooperator.connectors import source_log
 from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Replaced, UnitWriter
 from cooperator.connectors.files_source import BucketOptions
-from cooperator.connectors.kafka_log import Patience
-from cooperator.connectors.marked_offsets import MarkedUnit
 from cooperator.connectors.microbatch.earlier import ClosedClaim
-from cooperator.connectors.offsets import Entry, OffsetsError
-from cooperator.connectors.offsets.sources import UnitPlace
+from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.options import OptionError, parse
-from cooperator.connectors.postgres_offsets import TableOffsets, TableToKafkaOptions
+from cooperator.connectors.tablelogs.earlier import told
 from cooperator.connectors.unit_position import (
     Begun,
     CheckpointUse,
@@ -35,13 +32,6 @@ from tests.harness.fake_unit_log import FakeLogs, Fate, Impatient
 from tests.runtime.position_histories import MACHINES, REFUSALS, Files, History, Source, Table
 
 SOURCES: dict[str, Callable[[FakeLogs], Source]] = {"table": lambda logs: Table(), "files": Files}
-TABLES = {
-    "connector.class": "tables",
-    "bootstrap.servers": "broker:9092",
-    "connection.url": "jdbc:postgresql://db/shop",
-    "tables": "orders",
-    "mode": "incrementing",
-}
 MACHINE = st.sampled_from(MACHINES)
 STEPS = st.lists(
     st.one_of(
@@ -194,14 +184,10 @@ def test_a_checkpoint_of_an_earlier_release_that_is_lost_is_refused_until_offset
 def test_positions_of_an_earlier_release_whose_checkpoint_is_lost_are_not_taken_for_none(
     tmp_path: Path,
 ) -> None:
-    patience = Patience(Impatient(), print, "broker:9092")
-    options = parse(TableToKafkaOptions, TABLES, running=True)
-    unit = MarkedUnit(UnitPlace("group", "copy", "orders", tmp_path), Marker("a", "q", 3), patience)
-    offsets: TableOffsets[TableToKafkaOptions] = TableOffsets()
     with pytest.raises(OffsetsError, match=r"unit orders: the sink has batch 3 .* has no batch"):
-        offsets.current(options, unit)
-    known = replace(unit, marker=Marker("a", "q", 3, position='{"incrementing": 7}'))
-    assert offsets.current(options, known) == [Entry({"table": "orders"}, {"incrementing": 7})]
+        told("orders", Marker("a", "q", 3), tmp_path)
+    at_7 = '{"incrementing": 7}'
+    assert told("orders", Marker("a", "q", 3, position=at_7), tmp_path) == at_7
 
 
 def take_over(history: History, machine: str) -> str:

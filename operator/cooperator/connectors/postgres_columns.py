@@ -1,27 +1,39 @@
-"""The columns of PostgreSQL's tables, as Arrow has them."""
+"""The columns of PostgreSQL's tables: the kinds of their values in records."""
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from psycopg import sql
 
-_MAX_DIGITS = 38  # of Spark's decimals
+_MAX_DIGITS: Final = 38  # of Spark's decimals
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _SIZE = re.compile(r"\(\d+\)")
-_ZONED = ("timestamp with time zone",)
-_ALIASES = {
-    "boolean": "bool",
-    "smallint": "int16",
-    "integer": "int32",
-    "bigint": "int64",
-    "real": "float32",
-    "double precision": "float64",
-    "bytea": "binary",
-    "date": "date32",
-    "timestamp without time zone": "timestamp[us]",
+_KINDS: Final = {
+    "boolean": "BOOL",
+    "smallint": "INT16",
+    "integer": "INT32",
+    "bigint": "INT64",
+    "real": "FLOAT32",
+    "double precision": "FLOAT64",
+    "bytea": "BINARY",
+    "date": "DATE",
+    "timestamp without time zone": "TIMESTAMP",
+    "timestamp with time zone": "TIMESTAMP_UTC",
+}
+_ALIASES: Final = {
+    "BOOL": "bool",
+    "INT16": "int16",
+    "INT32": "int32",
+    "INT64": "int64",
+    "FLOAT32": "float32",
+    "FLOAT64": "float64",
+    "BINARY": "binary",
+    "DATE": "date32",
+    "TIMESTAMP": "timestamp[us]",
+    "STRING": "string",
 }
 
 
@@ -33,32 +45,54 @@ class Column:
     type: str
 
     @property
-    def arrow(self) -> "pa.DataType":
-        """The Arrow type of its values as they are read.
+    def is_list(self) -> bool:
+        return self.type.endswith("[]")
 
-        Types without an Arrow counterpart are text, as PostgreSQL writes it: among others json, uuid,
-        intervals, and numbers without precision.
+    @property
+    def decimal(self) -> tuple[int, int] | None:
+        """The precision and the scale of decimals that Spark has, too; None: it has other values."""
+        number = _NUMERIC.fullmatch(self._element)
+        if number and int(number[1]) <= _MAX_DIGITS and int(number[2]) >= 0:
+            return int(number[1]), int(number[2])
+        return None
+
+    @property
+    def kind(self) -> str:
+        """The kind of its values, or of their elements, as ``TableColumn.java`` names it.
+
+        Values of other types are texts, as PostgreSQL writes them: among others json, uuid, intervals, and
+        numbers without precision.
         """
+        return "DECIMAL" if self.decimal else _KINDS.get(_SIZE.sub("", self._element), "STRING")
+
+    @property
+    def arrow(self) -> "pa.DataType":
+        """The Arrow type of its values."""
         import pyarrow as pa
 
-        element = self.type.removesuffix("[]")
-        if (number := _NUMERIC.fullmatch(element)) and int(number[1]) <= _MAX_DIGITS and int(number[2]) >= 0:
-            kind: pa.DataType = pa.decimal128(int(number[1]), int(number[2]))
-        else:
-            kind = pa.type_for_alias(_ALIASES.get(_SIZE.sub("", element), "string"))
-        if _SIZE.sub("", element) in _ZONED:
+        if self.decimal:
+            kind: pa.DataType = pa.decimal128(*self.decimal)
+        elif self.kind == "TIMESTAMP_UTC":
             kind = pa.timestamp("us", tz="UTC")
-        return pa.list_(kind) if self.type.endswith("[]") else kind
+        else:
+            kind = pa.type_for_alias(_ALIASES[self.kind])
+        return pa.list_(kind) if self.is_list else kind
 
     @property
     def selected(self) -> "sql.Composed":
-        """The expression in a SELECT that returns its value with the type ``arrow``."""
-        import pyarrow as pa
+        """The expression in a SELECT of psycopg that returns its value with the type ``arrow``."""
         from psycopg import sql
 
-        name, kind = sql.Identifier(self.name), self.arrow
-        if pa.types.is_string(kind):
-            return sql.SQL("{0}::text AS {0}").format(name)
-        if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-            return sql.SQL("{0}::text[] AS {0}").format(name)
-        return sql.SQL("{}").format(name)
+        name = sql.Identifier(self.name)
+        if self.kind != "STRING":
+            return sql.SQL("{}").format(name)
+        return sql.SQL("{0}::text[] AS {0}" if self.is_list else "{0}::text AS {0}").format(name)
+
+    @property
+    def spec(self) -> list[object]:
+        """The column as ``TableColumn.java`` reads it."""
+        return [self.name, self.kind, self.is_list, *(self.decimal or (0, 0))]
+
+    @property
+    def _element(self) -> str:
+        return self.type.removesuffix("[]")

@@ -1,117 +1,220 @@
-"""Positions of connectors that read tables: a unit is a table, its position the columns of the last row read.
+"""Offsets of connectors that read tables: a unit is a table, its position the columns of the last row read.
 
 The partition is ``{"table": "public.orders"}``; the offset has ``incrementing``, ``timestamp`` or both, as
 the mode requires: the next batch begins after that row. Without a position a table is read from its
-beginning.
+beginning. A change is committed by an attempt that has fenced all others (see ``position_offsets``).
+Positions of earlier releases are taken over by it, as by a start.
 """
 
 import json
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Final
 
-from cooperator.connectors.kafka_sink import KafkaSinkOptions
-from cooperator.connectors.marked_offsets import MarkedOffsets, MarkedUnit
-from cooperator.connectors.offsets.entries import Entry, Json, OffsetsError
-from cooperator.connectors.offsets.sources import UnitPlace, Where
-from cooperator.connectors.offsets.unit_log import end_of_batch
-from cooperator.connectors.places import Place
+from cooperator.connectors.exactly_once import CheckpointBehind, Marker, OutputRecord, Replaced
+from cooperator.connectors.microbatch import notes
+from cooperator.connectors.microbatch.claims import Position
+from cooperator.connectors.microbatch.earlier import EarlierUnits
+from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError, altered, changes
+from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where
+from cooperator.connectors.position_offsets import PositionTopic
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_source import PostgresSourceOptions, TableReader, source_tables
-from cooperator.connectors.unit_position import KeptPosition, Stated
+from cooperator.connectors.postgres_source import source_tables
+from cooperator.connectors.tablelogs.arrivals import SETTLING_S
+from cooperator.connectors.tablelogs.database import PostgresTables
+from cooperator.connectors.tablelogs.earlier import TablePosition, told
+from cooperator.connectors.tablelogs.options import TableToKafkaOptions
+from cooperator.connectors.topics import client_config
+from cooperator.connectors.units import directory
 
-_LOOK_S = 30.0
-_TYPES = {"incrementing": (int, "<number>"), "timestamp": (str, '"<time as PostgreSQL writes it>"')}
+_LIMIT_S: Final = 90.0
+_LOOK_S: Final = 30.0
+_TYPES: Final = {"incrementing": (int, "<number>"), "timestamp": (str, '"<time as PostgreSQL writes it>"')}
 
-
-class TableToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions):
-    """Options of connectors that read tables and write to topics."""
-
-
-T = TypeVar("T", bound=TableToKafkaOptions)
-
-
-class TablePosition(KeptPosition):
-    """The position in a marker is the end of the newest batch, as the checkpoint has it."""
-
-    def taken(self, checkpoint: Place, batch: int, is_new: bool) -> Stated:
-        return Stated(end_of_batch(checkpoint, batch) if batch >= 0 else "")
-
-    def reached(self, checkpoint: Place, batch: int, before: str) -> Stated:
-        return Stated(end_of_batch(checkpoint, batch))
-
-    def restore(self, checkpoint: Place, position: str) -> tuple[str, str]:
-        return "", position
+After = Callable[[Mapping[str, list[Entry]]], Mapping[str, list[Entry]]]
+"""Returns the positions after a change, by those before it."""
 
 
-class TableOffsets(MarkedOffsets[T]):
-    def unit_of(self, options: T, partition: Json) -> str:
-        table = partition.get("table")
-        if set(partition) != {"table"} or not isinstance(table, str):
-            raise OffsetsError(f'unknown partition {json.dumps(partition)}; write {{"table": "<name>"}}')
-        with closing(_database(options)) as database:
-            known = source_tables(database, options, lambda text: None)
-        if table not in known:
-            raise OffsetsError(
-                f"partition {json.dumps(partition)}: the connector does not read this table; it reads "
-                f"{', '.join(known)}"
-            )
-        return table
+class TableOffsets(ConnectorOffsets[TableToKafkaOptions]):
+    def listed(self, options: TableToKafkaOptions, about: About) -> list[Entry]:
+        with _opened(options, about) as store:
+            return [entry for entries in store.current(store.units()).values() for entry in entries]
 
-    def at(self, options: T, place: UnitPlace, where: Where) -> list[Entry]:
-        if where is Where.EARLIEST:
-            return []
-        give_up_at = time.monotonic() + _LOOK_S
+    def alter(
+        self, options: TableToKafkaOptions, about: About, wanted: Sequence[Entry], *, dry_run: bool
+    ) -> list[Change]:
+        by_unit: dict[str, list[Entry]] = {}
+        for entry in wanted:
+            by_unit.setdefault(_unit_of(options, entry.partition), []).append(entry)
+        for entry in wanted:
+            if entry.offset is not None:
+                _check(options, entry)
+        with _opened(options, about) as store:
+            before = store.current(sorted(by_unit))
+            after = {unit: altered(before[unit], entries) for unit, entries in by_unit.items()}
+            return store.carry_out(before, after, dry_run=dry_run)
 
-        def wait(seconds: float) -> bool:
-            if time.monotonic() > give_up_at:
-                raise OffsetsError(
-                    f"table {place.unit}: transactions that are older than its newest rows are still open; "
-                    "end them, or set a position"
-                )
-            time.sleep(seconds)
-            return False
+    def reset(
+        self, options: TableToKafkaOptions, about: About, where: Where | None, *, dry_run: bool
+    ) -> list[Change]:
+        with _opened(options, about) as store:
+            units = store.units()
+            if where is None:
+                gone = [Change(e.partition, e.offset, None) for e in store.current_or_nothing(units)]
+                if not dry_run:
+                    store.forget(units)
+                return gone
+            after = _latest(options, units) if where is Where.LATEST else {unit: [] for unit in units}
+            return store.carry_out(store.current(units), after, dry_run=dry_run)
 
-        with closing(_database(options)) as database:
-            reader = TableReader(database, options, place.unit)
-            position = ""
-            while (end := reader.next_end(position, wait, lambda text: None)) is not None:
-                position = end
-        return _entries(place.unit, position)
-
-    def check(self, options: T, entries: Sequence[Entry]) -> None:
-        names = options.mode.split("+")
-        for entry in entries:
-            offset = entry.offset or {}
-            fits = set(offset) == set(names) and all(
-                isinstance(value, _TYPES[name][0]) and not isinstance(value, bool)
-                for name, value in offset.items()
-            )
-            if not fits:
-                form = ", ".join(f'"{name}": {_TYPES[name][1]}' for name in names)
-                raise OffsetsError(
-                    f"partition {entry.key}: unknown offset {json.dumps(offset)}; write {{{form}}}"
-                )
-
-    def in_checkpoint(self, options: T, place: UnitPlace, batch: int, ends: Sequence[str]) -> list[Entry]:
-        return _entries(place.unit, ends[0] if ends else "")
-
-    def in_sink(self, options: T, unit: MarkedUnit, position: str) -> list[Entry]:
-        return _entries(unit.place.unit, position)
-
-    def stated(self, options: T, unit: MarkedUnit, entries: Sequence[Entry]) -> Stated:
-        # In the order of a position's parts.
-        names = options.mode.split("+")
-        return Stated(
-            "".join(json.dumps({name: (entry.offset or {})[name] for name in names}) for entry in entries)
+    def migrate(self, options: TableToKafkaOptions, about: About, *, dry_run: bool) -> list[Change]:
+        raise OffsetsError(
+            f"{about.connector}: the next start takes over the positions of earlier releases, so that there "
+            "is nothing to migrate"
         )
+
+
+def _unit_of(options: TableToKafkaOptions, partition: Json) -> str:
+    table = partition.get("table")
+    if set(partition) != {"table"} or not isinstance(table, str):
+        raise OffsetsError(f'unknown partition {json.dumps(partition)}; write {{"table": "<name>"}}')
+    with closing(_database(options)) as database:
+        known = source_tables(database, options, lambda text: None)
+    if table not in known:
+        raise OffsetsError(
+            f"partition {json.dumps(partition)}: the connector does not read this table; it reads "
+            f"{', '.join(known)}"
+        )
+    return table
+
+
+def _check(options: TableToKafkaOptions, entry: Entry) -> None:
+    """Raises ``OffsetsError`` unless the offset has the parts of the mode."""
+    names, offset = options.mode.split("+"), entry.offset or {}
+    fits = set(offset) == set(names) and all(
+        isinstance(value, _TYPES[name][0]) and not isinstance(value, bool) for name, value in offset.items()
+    )
+    if not fits:
+        form = ", ".join(f'"{name}": {_TYPES[name][1]}' for name in names)
+        raise OffsetsError(f"partition {entry.key}: unknown offset {json.dumps(offset)}; write {{{form}}}")
+
+
+def _latest(options: TableToKafkaOptions, units: Sequence[str]) -> dict[str, list[Entry]]:
+    """Returns the positions of the last rows that are there."""
+    names = {Partition(unit, 0): unit for unit in units}
+    give_up_at = time.monotonic() + _LOOK_S
+    with closing(_database(options)) as database:
+        tables = PostgresTables(database, options, names)
+        seen = tables.observe(names)
+        writing = {table for table, each in seen.items() if each.ceiling and each.writers}
+        while writing:
+            there = tables.writers(writing)
+            writing = {table for table in writing if seen[table].writers & there[table]}
+            if writing and time.monotonic() > give_up_at:
+                raise OffsetsError(
+                    f"table {names[min(writing)]}: transactions that are older than its newest rows are "
+                    "still open; end them, or set a position"
+                )
+            time.sleep(SETTLING_S if writing else 0)
+        return {
+            unit: _entries(unit, tables.last(table, seen[table].ceiling) if seen[table].ceiling else "")
+            for table, unit in names.items()
+        }
 
 
 def _entries(table: str, position: str) -> list[Entry]:
     return [Entry({"table": table}, json.loads(position))] if position else []
 
 
-def _database(options: PostgresSourceOptions) -> Database:
+def _database(options: TableToKafkaOptions) -> Database:
     return Database(options, "offsets", threading.Event(), lambda text: None)
+
+
+@contextmanager
+def _opened(options: TableToKafkaOptions, about: About) -> "Iterator[_Store]":
+    with PositionTopic(client_config(options), about.group_id, about.connector, _LIMIT_S) as topic:
+        try:
+            yield _Store(options, about, topic)
+        except CheckpointBehind as error:
+            raise OffsetsError(str(error)) from None
+
+
+class _Store:
+    """The positions of one connector, for one operation."""
+
+    def __init__(self, options: TableToKafkaOptions, about: About, topic: PositionTopic) -> None:
+        self._options = options
+        self._about = about
+        self._topic = topic
+        self._root = directory(about.checkpoints, about.connector)
+        self._earlier = EarlierUnits(
+            options,
+            about.group_id,
+            about.connector,
+            topic.patience,
+            lambda unit: self._root / unit,
+            lambda unit: TablePosition(),
+        )
+        self._markers: Mapping[str, Marker] = self._earlier.markers()
+        self._positions: Mapping[str, Position] = topic.stands()
+
+    def units(self) -> list[str]:
+        """Returns all units that have begun."""
+        places = {place.unit for place in self._about.places}
+        return sorted({*self._positions, *self._markers, *places})
+
+    def current(self, units: Sequence[str]) -> dict[str, list[Entry]]:
+        """Returns the positions of units. Raises ``OffsetsError``."""
+        return {unit: _entries(unit, self._position(unit)) for unit in units}
+
+    def current_or_nothing(self, units: Sequence[str]) -> list[Entry]:
+        """Returns the positions to forget, which need not be readable."""
+        try:
+            return [entry for entries in self.current(units).values() for entry in entries]
+        except OffsetsError:
+            return []
+
+    def carry_out(
+        self, before: Mapping[str, list[Entry]], after: Mapping[str, list[Entry]], *, dry_run: bool
+    ) -> list[Change]:
+        """Sets these positions; also where nothing differs, so that attempts that still run lose the unit."""
+        if not dry_run:
+            self._earlier.ensure()
+            self._end_earlier(after)
+            # An offset counts rows of batches, and means nothing of the table.
+            offsets = {unit: self._positions[unit].next if unit in self._positions else 0 for unit in after}
+            ids = {unit: self._encoded(entries) for unit, entries in after.items()}
+            closing_records = [self._earlier.closing(unit) for unit in after if unit not in self._markers]
+            self._topic.move(offsets, ids, self._positions, closing_records)
+        return [change for unit in after for change in changes(before[unit], after[unit])]
+
+    def forget(self, units: Sequence[str]) -> None:
+        """Forgets everything of these units, and of the connector."""
+        self._earlier.ensure()
+        self._earlier.close([unit for unit in units if self._is_of_earlier(unit)])
+        records: list[OutputRecord] = [self._earlier.closing(unit) for unit in units]
+        self._topic.move(dict.fromkeys(units), beside=records)
+        notes.forget(self._topic.positions, self._about.connector, self._topic.patience)
+
+    def _position(self, unit: str) -> str:
+        if unit in self._positions:
+            return self._positions[unit].topic_id
+        return told(unit, self._markers.get(unit), self._root / unit)
+
+    def _encoded(self, entries: Sequence[Entry]) -> str:
+        # In the order of a position's parts.
+        names = self._options.mode.split("+")
+        return "".join(json.dumps({name: (entry.offset or {})[name] for name in names}) for entry in entries)
+
+    def _end_earlier(self, units: Mapping[str, object]) -> None:
+        """Ends writers of earlier releases for good. Raises ``Replaced`` if they have written meanwhile."""
+        of_earlier = {unit: self._position(unit) for unit in units if self._is_of_earlier(unit)}
+        for unit, position in self._earlier.taken_over(of_earlier, self._markers).items():
+            if position != of_earlier[unit]:
+                raise Replaced(f"an attempt has read rows of unit {unit} meanwhile")
+
+    def _is_of_earlier(self, unit: str) -> bool:
+        return unit not in self._positions and self._earlier.is_known(unit, self._markers.get(unit))

@@ -1,9 +1,9 @@
 """Reads tables of PostgreSQL as they grow and change: which rows make a batch.
 
 A position is the value of a column that only grows (``incrementing``), of one with the time of a row's last
-change (``timestamp``), or of both. A batch is the rows after one position, up to and including another. Both
-are known before it is read, so reading it again gives the same rows, except those that were changed or
-deleted meanwhile; a changed row has a newer timestamp, and belongs to a later batch.
+change (``timestamp``), or of both. A batch is the rows after one position, up to and including another. The
+second one is committed with the rows, so that the next batch begins there. A row that changes before it is
+read has a newer timestamp then, and belongs to a later batch.
 
 Rows become visible when they are committed, not when their numbers and times are assigned. So a batch never
 ends after what existed once all transactions that were writing into the table have ended; otherwise their
@@ -14,6 +14,7 @@ number, and keeps until it ends. Numbers and times that are assigned before the 
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ValidationInfo, model_validator
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-_SETTLING_S = 0.2
-_PATIENCE = 50
-"""The number of unsuccessful checks after which the wait is reported."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
@@ -155,61 +153,144 @@ class _Part(NamedTuple):
     type: "sql.SQL"
 
 
-class TableReader:
-    """Reads one table, from position to position.
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table to read, as the database describes it. ``key`` has the columns of its primary key.
 
-    Raises ``OptionError`` when the table lacks something that the options name.
+    Positions are JSON texts of the parts; the empty one is before the first row. Statements are built here.
     """
 
-    def __init__(self, database: Database, options: PostgresSourceOptions, table: str) -> None:
-        self._database = database
-        self._options = options
-        self._table = table
-        self.columns, self.key, self._parts = database.run(self._describe)
+    name: str
+    columns: Sequence[Column]
+    key: Sequence[str]
+    parts: Sequence[_Part]
+    delay_ms: int
+    timezone: str
 
-    def next_end(
-        self, position: str, wait: Callable[[float], bool], say: Callable[[str], None]
-    ) -> str | None:
-        """Returns where a batch after ``position`` ends.
-
-        A batch has at most ``batch.max.rows`` rows (more if many share one timestamp). Returns None when
-        there is no batch, or when ``wait``, which waits some seconds, returns True.
-        """
-        looks = 0
-        ceiling, writers = self._database.run(self._observe)
-        while ceiling and self._database.run(lambda connection: writers & self._writers(connection)):
-            looks += 1
-            if looks == _PATIENCE:
-                say(f"{self._table}: waiting for the end of transactions that write to it")
-            if wait(_SETTLING_S):
-                return None
-        if looks >= _PATIENCE:
-            say("")
-        if not ceiling:
-            return None
-        return self._database.run(lambda connection: self._end(connection, position, ceiling))
-
-    def read(self, start: str, end: str) -> list[dict[str, Any]]:
-        """Returns the rows after ``start`` up to and including ``end``, ordered by position, as dicts."""
+    def ceiling(self) -> "sql.Composed":
+        """Returns the expression of the last possible position for now, as JSON text; null: there is none."""
         from psycopg import sql
-        from psycopg.rows import dict_row
 
-        names = sql.SQL(", ").join(column.selected for column in self.columns)
-        query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
-            names, identifier(self._table), self._between(start, end), self._order
+        part = self.parts[0]
+        if part.name == "incrementing":
+            # With one aggregate the database looks at the end of an index only.
+            return sql.SQL(
+                "(SELECT CASE WHEN max({0}) IS NOT NULL THEN json_build_object({1}, max({0}))::text END "
+                "FROM {2})"
+            ).format(part.expression, sql.Literal(part.name), identifier(self.name))
+        delayed = sql.SQL("clock_timestamp() - make_interval(secs => {})").format(
+            sql.Literal(self.delay_ms / 1000)
+        )
+        if part.type.as_string(None) == "timestamp":
+            delayed = sql.SQL("(({}) AT TIME ZONE {})").format(delayed, sql.Literal(self.timezone))
+        return sql.SQL("json_build_object({}, ({})::text)::text").format(sql.Literal(part.name), delayed)
+
+    def end(self, start: str, ceiling: str, limit: int) -> "sql.Composed":
+        """Returns the query for the last of the next ``limit`` rows up to the ceiling: its position and
+        number."""
+        from psycopg import sql
+
+        return sql.SQL(
+            "SELECT position, number FROM (SELECT {position} AS position, row_number() OVER (ORDER BY "
+            "{order}) AS number FROM {table} WHERE {between} ORDER BY {order} LIMIT {limit}) AS batch "
+            "ORDER BY number DESC LIMIT 1"
+        ).format(
+            position=self._position,
+            order=self._order,
+            table=identifier(self.name),
+            between=self._between(start, ceiling),
+            limit=sql.Literal(limit),
         )
 
-        def run(connection: "psycopg.Connection[Any]") -> list[dict[str, Any]]:
-            return connection.cursor(row_factory=dict_row).execute(query).fetchall()
-
-        return self._database.run(run)
-
-    def _describe(
-        self, connection: "psycopg.Connection[Any]"
-    ) -> tuple[tuple[Column, ...], tuple[str, ...], tuple[_Part, ...]]:
+    def last(self, ceiling: str) -> "sql.Composed":
+        """Returns the query for the position of the last row up to the ceiling."""
         from psycopg import sql
 
-        options, table = self._options, describe_table(connection, self._table)
+        backwards = sql.SQL(", ").join(sql.SQL("{} DESC").format(part.expression) for part in self.parts)
+        return sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT 1").format(
+            self._position, identifier(self.name), self._between("", ceiling), backwards
+        )
+
+    def texts(self, start: str, end: str) -> str:
+        """Returns the query for the rows after ``start`` up to and including ``end``, ordered by position.
+
+        Its columns are texts, as the database writes the values.
+        """
+        from psycopg import sql
+
+        names = sql.SQL(", ").join(
+            sql.SQL("{}::text").format(sql.Identifier(column.name)) for column in self.columns
+        )
+        return self._rows(names, start, end).as_string(None)
+
+    def values(self, start: str, end: str) -> "sql.Composed":
+        """Returns the same query for psycopg, whose values have the types of the columns."""
+        from psycopg import sql
+
+        return self._rows(sql.SQL(", ").join(column.selected for column in self.columns), start, end)
+
+    def _rows(self, names: "sql.Composable", start: str, end: str) -> "sql.Composed":
+        from psycopg import sql
+
+        return sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
+            names, identifier(self.name), self._between(start, end), self._order
+        )
+
+    @property
+    def _order(self) -> "sql.Composed":
+        from psycopg import sql
+
+        return sql.SQL(", ").join(part.expression for part in self.parts)
+
+    @property
+    def _position(self) -> "sql.Composed":
+        """The expression of a position as JSON text."""
+        from psycopg import sql
+
+        pairs = [sql.SQL("{}, {}").format(sql.Literal(part.name), part.expression) for part in self.parts]
+        return sql.SQL("json_build_object({})::text").format(sql.SQL(", ").join(pairs))
+
+    def _between(self, start: str, end: str) -> "sql.Composed":
+        """Returns the condition for positions after ``start`` (empty: from the first) up to ``end``.
+
+        ``end`` may have fewer parts.
+        """
+        from psycopg import sql
+
+        def compared(operator: str, position: str) -> sql.Composed:
+            values = json.loads(position)
+            parts = [part for part in self.parts if part.name in values]
+            left = sql.SQL(", ").join(part.expression for part in parts)
+            right = sql.SQL(", ").join(
+                sql.SQL("{}::{}").format(sql.Literal(str(values[part.name])), part.type) for part in parts
+            )
+            return sql.SQL("({}) {} ({})").format(left, sql.SQL(operator), right)
+
+        if not start:
+            return compared("<=", end)
+        return sql.SQL("{} AND {}").format(compared(">", start), compared("<=", end))
+
+
+def described(
+    connection: "psycopg.Connection[Any]", options: PostgresSourceOptions, name: str
+) -> SourceTable:
+    """Returns a table to read. Raises ``OptionError`` when it lacks something that the options name."""
+    return _Description(connection, options, name).table()
+
+
+class _Description:
+    def __init__(
+        self, connection: "psycopg.Connection[Any]", options: PostgresSourceOptions, name: str
+    ) -> None:
+        self._connection = connection
+        self._options = options
+        self._table = name
+
+    def table(self) -> SourceTable:
+        from psycopg import sql
+
+        connection, options = self._connection, self._options
+        table = describe_table(connection, self._table)
         if table is None:
             remedy = "create the table, or remove it from the option"
             raise _refused("tables", self._table, "no longer exists", remedy, passing=True)
@@ -226,19 +307,20 @@ class TableReader:
         if "timestamp" in options.mode:
             named += self._known("timestamp.column.name", options.timestamps, table.columns)
             zoned = any("with time zone" in table.columns[name] for name in named)
-            columns = sql.SQL(", ").join(map(sql.Identifier, named))
+            first = sql.SQL(", ").join(map(sql.Identifier, named))
             kind = sql.SQL("timestamptz" if zoned else "timestamp")
-            parts.append(_Part("timestamp", sql.SQL("coalesce({})::{}").format(columns, kind), kind))
+            parts.append(_Part("timestamp", sql.SQL("coalesce({})::{}").format(first, kind), kind))
             if options.validate_non_null and not not_null & set(named):
                 self._refuse_null("timestamp.column.name", named)
         if "incrementing" in options.mode:
-            name = options.incrementing or self._counting(connection)
+            name = options.incrementing or self._counting()
             named += self._known("incrementing.column.name", [name], table.columns)
             parts.append(_Part("incrementing", sql.Identifier(name), sql.SQL("bigint")))
             if options.validate_non_null and name not in not_null:
                 self._refuse_null("incrementing.column.name", [name])
         key = table.unique[0] if table.unique and set(table.unique[0]) <= not_null else ()
-        return tuple(Column(*column) for column in table.columns.items()), key, tuple(parts)
+        columns = tuple(Column(*column) for column in table.columns.items())
+        return SourceTable(self._table, columns, key, tuple(parts), options.delay_ms, options.timezone)
 
     def _known(self, name: str, wanted: Sequence[str], columns: dict[str, str]) -> Sequence[str]:
         for column in wanted:
@@ -251,8 +333,8 @@ class TableReader:
         remedy = "declare it NOT NULL, or set validate.non.null to false (rows without it are never read)"
         raise _refused(name, ",".join(columns), f"may be null in table {self._table}", remedy)
 
-    def _counting(self, connection: "psycopg.Connection[Any]") -> str:
-        found = connection.execute(
+    def _counting(self) -> str:
+        found = self._connection.execute(
             "SELECT attname FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
             "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
             "AND (attidentity != '' OR pg_get_expr(adbin, adrelid) LIKE 'nextval(%%')",
@@ -264,92 +346,6 @@ class TableReader:
                 "incrementing.column.name", None, problem, "name the column whose values only grow"
             )
         return str(found[0][0])
-
-    @property
-    def _order(self) -> "sql.Composed":
-        from psycopg import sql
-
-        return sql.SQL(", ").join(part.expression for part in self._parts)
-
-    @property
-    def _position(self) -> "sql.Composed":
-        """The expression of a position as JSON text."""
-        from psycopg import sql
-
-        pairs = [sql.SQL("{}, {}").format(sql.Literal(part.name), part.expression) for part in self._parts]
-        return sql.SQL("json_build_object({})::text").format(sql.SQL(", ").join(pairs))
-
-    def _between(self, start: str, end: str) -> "sql.Composed":
-        """Returns the condition for positions after ``start`` (empty: from the first) up to ``end``.
-
-        ``end`` may have fewer parts.
-        """
-        from psycopg import sql
-
-        def compared(operator: str, position: str) -> sql.Composed:
-            values = json.loads(position)
-            parts = [part for part in self._parts if part.name in values]
-            left = sql.SQL(", ").join(part.expression for part in parts)
-            right = sql.SQL(", ").join(
-                sql.SQL("{}::{}").format(sql.Literal(str(values[part.name])), part.type) for part in parts
-            )
-            return sql.SQL("({}) {} ({})").format(left, sql.SQL(operator), right)
-
-        if not start:
-            return compared("<=", end)
-        return sql.SQL("{} AND {}").format(compared(">", start), compared("<=", end))
-
-    def _observe(self, connection: "psycopg.Connection[Any]") -> tuple[str, set[str]]:
-        """Returns the last possible position for now, and then the transactions that write."""
-        from psycopg import sql
-
-        part = self._parts[0]
-        if part.name == "incrementing":
-            statement = sql.SQL("SELECT max({}) FROM {}").format(part.expression, identifier(self._table))
-        else:
-            delayed = sql.SQL("clock_timestamp() - make_interval(secs => {})").format(
-                sql.Literal(self._options.delay_ms / 1000)
-            )
-            if part.type.as_string(None) == "timestamp":
-                zone = sql.Literal(self._options.timezone)
-                delayed = sql.SQL("(({}) AT TIME ZONE {})").format(delayed, zone)
-            statement = sql.SQL("SELECT ({})::text").format(delayed)
-        [(newest,)] = connection.execute(statement)
-        return "" if newest is None else json.dumps({part.name: newest}), self._writers(connection)
-
-    def _writers(self, connection: "psycopg.Connection[Any]") -> set[str]:
-        """Returns the transactions that have written into the table or its partitions.
-
-        For a view, they have written into any table.
-        """
-        table = identifier(self._table).as_string(None)
-        rows = connection.execute(
-            "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND granted "
-            "AND mode = 'RowExclusiveLock' "
-            "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND (relation = %(table)s::regclass "
-            "OR relation IN (SELECT relid FROM pg_partition_tree(%(table)s::regclass)) "
-            "OR (SELECT relkind NOT IN ('r', 'p') FROM pg_class WHERE oid = %(table)s::regclass))",
-            {"table": table},
-        )
-        return {transaction for (transaction,) in rows}
-
-    def _end(self, connection: "psycopg.Connection[Any]", start: str, ceiling: str) -> str | None:
-        from psycopg import sql
-
-        query = sql.SQL(
-            "SELECT position FROM (SELECT {position} AS position, row_number() OVER (ORDER BY {order}) AS "
-            "number FROM {table} WHERE {between} ORDER BY {order} LIMIT {limit}) AS batch "
-            "ORDER BY number DESC LIMIT 1"
-        ).format(
-            position=self._position,
-            order=self._order,
-            table=identifier(self._table),
-            between=self._between(start, ceiling),
-            limit=sql.Literal(self._options.max_rows),
-        )
-        found = connection.execute(query).fetchone()
-        return None if found is None else str(found[0])
 
 
 def _refused(

@@ -11,12 +11,12 @@ from cooperator.connectors.kafka_to_kafka import KafkaToKafkaOptions
 from cooperator.connectors.options import Options, option_names
 from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
-from cooperator.connectors.postgres_to_kafka import PostgresToKafkaOptions
 from cooperator.connectors.spark import SparkOptions
+from cooperator.connectors.tablelogs.options import TableToKafkaOptions
 
 CLASSES: dict[str, type[Options]] = {
     "files-to-kafka": FilesToKafkaOptions,
-    "postgres-to-kafka": PostgresToKafkaOptions,
+    "postgres-to-kafka": TableToKafkaOptions,
     "kafka-to-files": KafkaToFilesOptions,
     "kafka-to-postgres": KafkaToPostgresOptions,
     "kafka-to-kafka": KafkaToKafkaOptions,

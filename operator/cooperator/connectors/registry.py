@@ -268,12 +268,27 @@ class AvroWriter:
         from confluent_kafka.schema_registry.avro import AvroSerializer
         from confluent_kafka.serialization import MessageField, SerializationContext
 
-        schema = avro_schema(kind, _UNNAMED.sub("_", name))
+        schema = avro_schema(kind, schema_name(name))
         self._context = SerializationContext(topic, MessageField.KEY if is_key else MessageField.VALUE)
         self._serialize = AvroSerializer(client, json.dumps(schema))
 
     def __call__(self, value: Any) -> bytes:
         return bytes(self._serialize(_zoned(value), self._context) or b"")
+
+
+def registered(client: "SchemaRegistryClient", subject: str, schema: Any) -> int:
+    """Registers a schema as ``AvroWriter`` does, and returns its id. Raises errors of the registry."""
+    import json
+
+    from confluent_kafka.schema_registry import Schema
+
+    text = json.dumps(schema if isinstance(schema, dict) else {"type": schema})
+    return int(client.register_schema(subject, Schema(text, "AVRO")))
+
+
+def schema_name(name: str) -> str:
+    """Returns a valid name in Avro for the rows of a table."""
+    return _UNNAMED.sub("_", name)
 
 
 def avro_schema(kind: "pa.DataType", name: str) -> Any:

@@ -1,5 +1,5 @@
-"""Tables as logs of rows, for a loop of batches per task; no class uses them yet (decision 074).
+"""Tables that are read by one loop of batches per task.
 
 A unit is a table: ``table_log`` has its batches as ranges of offsets, ``arrivals`` finds new rows, ``units``
-has the positions.
+has the positions, ``batches`` reads and writes the rows in Spark's tasks, and ``task`` assembles the loop.
 """

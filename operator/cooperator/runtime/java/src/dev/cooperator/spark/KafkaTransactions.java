@@ -148,9 +148,9 @@ public final class KafkaTransactions {
    * Runs a batch and waits for it.
    *
    * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
-   *     from, to, key, value, positionsPartition]}, for {@link FilePieces} followed by the pieces to read and by
-   *     records to commit with them; optionally {@code topics}, for each slot the topic of rows without one, and
-   *     {@code given} (false)
+   *     from, to, key, value, positionsPartition]}, for {@link FilePieces} and {@link TableRows} followed by the
+   *     pieces to read, by records to commit with them, and by a {@link TableRead} of {@code server}; optionally
+   *     {@code topics}, for each slot the topic of rows without one, and {@code given} (false)
    * @return JSON: {@code slots}, for each slot {@code {"rows": count, "counts": [records of a unit, …]}} or
    *     {@code {"kind": …, "error": …}} with the kinds of {@link SlotResult#failed}
    */
@@ -171,7 +171,8 @@ public final class KafkaTransactions {
                 unit.get(5).asText(),
                 unit.get(6).asInt(),
                 pieces,
-                beside));
+                beside,
+                unit.path(9).isObject() ? TableRead.of(unit.get(9), node.get("server")) : null));
       }
       JsonNode topic = node.path("topics").path(works.size());
       works.add(

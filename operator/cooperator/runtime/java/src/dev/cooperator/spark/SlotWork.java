@@ -21,10 +21,17 @@ final class SlotWork implements Serializable {
 
   /**
    * A range, and the record by which its end is committed; a negative partition is chosen by the key. {@code
-   * pieces} are those of files whose bytes the range counts; {@code beside} is committed with it.
+   * pieces} are those of files whose bytes the range counts; {@code beside} is committed with it. {@code read}
+   * is what it means of a table (null: nothing).
    */
   record Unit(
-      OffsetRange range, String key, String value, int partition, List<FilePiece> pieces, List<Beside> beside)
+      OffsetRange range,
+      String key,
+      String value,
+      int partition,
+      List<FilePiece> pieces,
+      List<Beside> beside,
+      TableRead read)
       implements Serializable {}
 
   /** A record of another topic than that of rows or positions. */
@@ -42,8 +49,11 @@ final class SlotWork implements Serializable {
 
   final List<Unit> units;
 
-  /** Where rows go that have no topic of their own; may be null. */
-  final String topic;
+  /**
+   * Where rows go that have no topic of their own; may be null. A reader of tables changes it with the table:
+   * the rows of one record are written before the next one is read.
+   */
+  String topic;
 
   /** Whether the batch was read before, and its rows are given. */
   private final boolean isGiven;
@@ -62,7 +72,7 @@ final class SlotWork implements Serializable {
   /** Returns the work of a slot whose positions are not records. */
   static SlotWork of(int slot, List<OffsetRange> ranges) {
     List<Unit> units = new ArrayList<>(ranges.size());
-    ranges.forEach(range -> units.add(new Unit(range, "", "", -1, List.of(), List.of())));
+    ranges.forEach(range -> units.add(new Unit(range, "", "", -1, List.of(), List.of(), null)));
     return new SlotWork(slot, "", units, null, false);
   }
 

@@ -1,0 +1,49 @@
+"""The options of connectors that read tables and write to topics."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from cooperator.connectors.encoding import EncodingOptions
+from cooperator.connectors.kafka_sink import KafkaSinkOptions
+from cooperator.connectors.options import is_topic_name, option, refuse
+from cooperator.connectors.postgres_source import PostgresSourceOptions
+from cooperator.connectors.sql_rules import treats_rows_alone
+
+_TABLE = "{table}"
+_SCHEMA = "{schema}"
+
+
+def _pattern(value: str) -> str:
+    if not is_topic_name(value.replace(_TABLE, "t").replace(_SCHEMA, "s")):
+        remedy = (
+            "use letters, digits, dots, underscores and dashes; {schema} and {table} stand for the source's"
+        )
+        raise refuse("is not a valid topic name", remedy)
+    return value
+
+
+class TableToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOptions):
+    topic: Annotated[str, AfterValidator(_pattern)] = option(
+        "topic",
+        _TABLE,
+        expected="the topic to write to; {schema} and {table} stand for the source's, as in shop.{table}",
+        fixed=True,
+    )
+    partitions: int = option(
+        "topic.partitions",
+        4,
+        expected="the number of partitions to create a topic with, 1 or more",
+        instance_only=True,
+        ge=1,
+    )
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the SELECT may make a row of several rows of a batch."""
+        return bool(self.transform_sql) and not treats_rows_alone(self.transform_sql)
+
+    def target(self, table: str) -> str:
+        """Returns the topic that rows of ``table`` go to."""
+        schema, _, name = table.rpartition(".")
+        return self.topic.replace(_TABLE, name).replace(_SCHEMA, schema or "public")

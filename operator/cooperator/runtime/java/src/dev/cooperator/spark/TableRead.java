@@ -1,0 +1,46 @@
+package dev.cooperator.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.util.List;
+
+/**
+ * The rows of one table that a batch reads.
+ *
+ * @param pool names the task, whose slots have a connection each
+ * @param sql the SELECT, which returns the text of each of the columns
+ * @param topic where its records go
+ * @param key null: records have no key, or are made of the rows elsewhere
+ */
+record TableRead(
+    SlotConnections.Server server,
+    String pool,
+    String table,
+    String sql,
+    List<TableColumn> columns,
+    String topic,
+    RowEncoder.Form key,
+    RowEncoder.Form value)
+    implements Serializable {
+
+  static TableRead of(JsonNode node) {
+    return of(node, node.get("server"));
+  }
+
+  /** {@code server} has the name of the pool, too. */
+  static TableRead of(JsonNode node, JsonNode server) {
+    return new TableRead(
+        SlotConnections.Server.of(server),
+        server.get("pool").asText(),
+        node.get("table").asText(),
+        node.get("sql").asText(),
+        TableColumn.list(node.get("columns")),
+        node.path("topic").asText(),
+        RowEncoder.Form.of(node.path("key")),
+        RowEncoder.Form.of(node.path("value")));
+  }
+
+  static String id(String pool, int slot) {
+    return pool + "/tables/" + slot;
+  }
+}

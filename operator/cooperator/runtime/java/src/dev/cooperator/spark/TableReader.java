@@ -1,0 +1,205 @@
+package dev.cooperator.spark;
+
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.apache.kafka.common.KafkaException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.postgresql.jdbc.PgConnection;
+
+/**
+ * Reads rows of tables: those of {@link SlotWork#current}, or of one given read. One row object serves all rows.
+ *
+ * <p>Results come in parts of some thousand rows, so that a batch need not fit into memory.
+ */
+final class TableReader implements PartitionReader<InternalRow> {
+  private static final int FETCHED_ROWS = 2_000;
+
+  private final List<String> names;
+  private final boolean areRecords;
+  private final TableRead given;
+  private final GenericInternalRow row;
+  private SlotWork work;
+  private List<TableRead> reads;
+  private long[] counts;
+  private int unit;
+  private String id;
+  private PgConnection connection;
+  private AutoCloseable watch;
+  private Statement statement;
+  private ResultSet results;
+  private int[] wanted;
+  private String[] texts;
+  private RowEncoder key;
+  private RowEncoder value;
+
+  TableReader(List<String> names, boolean areRecords, TableRead given) {
+    this.names = names;
+    this.areRecords = areRecords;
+    this.given = given;
+    this.row = new GenericInternalRow(names.size());
+  }
+
+  @Override
+  public boolean next() {
+    if (reads == null) {
+      begin();
+    }
+    for (; unit < reads.size(); unit++) {
+      TableRead read = reads.get(unit);
+      if (read == null) {
+        continue;
+      }
+      try {
+        if (results == null) {
+          open(read);
+        }
+        if (results.next()) {
+          counts[unit]++;
+          fill(read);
+          return true;
+        }
+        closeResults();
+        connection.commit();
+      } catch (SQLException error) {
+        throw new KafkaException("table " + read.table() + " cannot be read: " + error.getMessage(), error);
+      }
+    }
+    if (connection != null) {
+      endWatch();
+      SlotConnections.give(id, connection);
+      connection = null;
+    }
+    if (work != null) {
+      work.readToTheEnd(counts);
+    }
+    return false;
+  }
+
+  @Override
+  public InternalRow get() {
+    return row;
+  }
+
+  /** A connection that is not given back yet is in the midst of a result. */
+  @Override
+  public void close() {
+    endWatch();
+    if (connection != null) {
+      SlotConnections.drop(id, connection);
+      connection = null;
+    }
+  }
+
+  private void begin() {
+    reads = new ArrayList<>();
+    if (given != null) {
+      reads.add(given);
+    } else {
+      work = SlotWork.current();
+      work.units.forEach(each -> reads.add(each.read()));
+    }
+    counts = new long[reads.size()];
+  }
+
+  private void open(TableRead read) throws SQLException {
+    TaskContext context = TaskContext.get();
+    if (connection == null) {
+      id = TableRead.id(read.pool(), work == null ? 0 : work.slot);
+      connection = SlotConnections.take(id, read.server());
+      watch = SlotConnections.watch(connection, read.server(), context::isInterrupted, () -> null);
+    }
+    statement = connection.createStatement();
+    // The text is not JDBC's: braces and question marks are the database's.
+    statement.setEscapeProcessing(false);
+    statement.setFetchSize(FETCHED_ROWS);
+    results = statement.executeQuery(read.sql());
+    List<TableColumn> columns = read.columns();
+    texts = new String[columns.size()];
+    if (areRecords) {
+      wanted = IntStream.range(0, columns.size()).toArray();
+      key = read.key() == null ? null : new RowEncoder(read.key(), columns);
+      value = new RowEncoder(read.value(), columns);
+    } else {
+      List<String> all = columns.stream().map(TableColumn::name).toList();
+      wanted = names.stream().mapToInt(all::indexOf).toArray();
+      if (work != null) {
+        work.topic = read.topic();
+      }
+    }
+  }
+
+  private void fill(TableRead read) throws SQLException {
+    for (int index : wanted) {
+      texts[index] = results.getString(index + 1);
+    }
+    if (areRecords) {
+      for (int index = 0; index < names.size(); index++) {
+        row.update(
+            index,
+            switch (names.get(index)) {
+              case "topic" -> UTF8String.fromString(read.topic());
+              case "key" -> key == null ? null : encoded(key, read);
+              default -> encoded(value, read);
+            });
+      }
+      return;
+    }
+    for (int index = 0; index < wanted.length; index++) {
+      TableColumn column = read.columns().get(wanted[index]);
+      String text = texts[wanted[index]];
+      try {
+        row.update(index, text == null ? null : TableText.internal(text, column));
+      } catch (RuntimeException error) {
+        throw refused(read, column, text, error);
+      }
+    }
+  }
+
+  private byte[] encoded(RowEncoder encoder, TableRead read) {
+    try {
+      return encoder.encode(texts);
+    } catch (RowEncoder.Refused refused) {
+      throw refused(read, refused.column, refused.text, refused.getCause());
+    }
+  }
+
+  private static KafkaException refused(TableRead read, TableColumn column, String text, Throwable error) {
+    String shown = text.length() > 60 ? text.substring(0, 60) + "…" : text;
+    return new KafkaException(
+        "table "
+            + read.table()
+            + ": column "
+            + column.name()
+            + " has the value "
+            + shown
+            + ", which is no value of a record ("
+            + error.getMessage()
+            + "): change it, or read a view without it",
+        error);
+  }
+
+  private void closeResults() throws SQLException {
+    results.close();
+    statement.close();
+    results = null;
+  }
+
+  private void endWatch() {
+    if (watch != null) {
+      try {
+        watch.close();
+      } catch (Exception error) {
+        throw new IllegalStateException(error);
+      }
+      watch = null;
+    }
+  }
+}
