@@ -33,11 +33,11 @@ from cooperator.connectors.offsets import OffsetsError, unit_log
 from cooperator.connectors.offsets.unit_log import content_of, end_of_batch, query_of, reached
 from cooperator.connectors.output_owner import ensure_query
 from cooperator.connectors.places import create
-from cooperator.connectors.polled import BatchLog
 from cooperator.connectors.source_log import ReadFile
 from cooperator.connectors.tablelogs.earlier import TablePosition
 from cooperator.connectors.unit_position import KeptPosition, Stated, move, settle
 from tests.harness.fake_unit_log import FakeLogs, Impatient
+from tests.runtime.plugins.polled import BatchLog
 
 NAMES = "group-files"
 MACHINES = ("a", "b")
@@ -68,6 +68,10 @@ class Source(ABC):
         """The position after the first ``end`` items."""
 
     @abstractmethod
+    def read_until(self, position: str) -> set[int]:
+        """The items before a position."""
+
+    @abstractmethod
     def alter_as_before(self, checkpoint: Path, end: int) -> None:
         """Changes the offsets as an earlier release does: in the checkpoint, of which no batch is in
         flight."""
@@ -95,6 +99,9 @@ class Table(Source):
 
     def stated(self, end: int) -> Stated:
         return Stated(_position(end) if end else "")
+
+    def read_until(self, position: str) -> set[int]:
+        return set(range(_end(position)))
 
     def alter_as_before(self, checkpoint: Path, end: int) -> None:
         unit_log.move(checkpoint, reached(checkpoint)[0], [_position(end) if end else ""])
@@ -179,7 +186,6 @@ class Files(Source):
         return self._reading.stated([ReadFile(f"file:///in/{item}", item) for item in range(end)])
 
     def read_until(self, position: str) -> set[int]:
-        """The items before a position."""
         return {int(file.modified_ms) for file in self._names.read(FileSnapshot.decode(position))}
 
     def alter_as_before(self, checkpoint: Path, end: int) -> None:

@@ -50,7 +50,10 @@ def install(tmp_path: Path, visible: Callable[[Path], None]) -> Install:
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
         (metadata / "entry_points.txt").write_text(f"[{connectors.GROUP}]\n{name} = {value}\n")
-        shutil.copy(HERE / "plugins" / "copies.py", folder / "copies_of_files.py")
+        shutil.copy(HERE / "plugins" / "polled.py", folder)
+        text = (HERE / "plugins" / "copies.py").read_text()
+        # A package of a user knows nothing of the tests.
+        (folder / "copies_of_files.py").write_text(text.replace("tests.runtime.plugins.polled", "polled"))
         visible(folder)
 
     return installed

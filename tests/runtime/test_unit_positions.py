@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -198,18 +197,19 @@ def take_over(history: History, machine: str) -> str:
     return told_position(writer, found, history.checkpoint(machine), history.source.kept)
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @given(steps=STEPS, fates=FATES, shared=st.booleans(), machine=MACHINE)
 def test_positions_that_are_taken_over_are_those_of_the_sink_and_no_attempt_writes_after_it(
-    steps: list[tuple[object, ...]], fates: list[Fate], shared: bool, machine: str
+    source: str, steps: list[tuple[object, ...]], fates: list[Fate], shared: bool, machine: str
 ) -> None:
     with TemporaryDirectory() as root:
-        history = History(Path(root), Files, FakeLogs(fates=fates), shared=shared)
+        history = History(Path(root), SOURCES[source], FakeLogs(fates=fates), shared=shared)
         list(carried_out(history, steps))
         history.logs.fates.clear()
         history.freeze(machine)
-        source = cast(Files, history.source)
-        assert source.read_until(take_over(history, machine)) == history.read
-        assert source.read_until(take_over(history, "b")) == history.read, "it may be repeated"
+        until = history.source.read_until
+        assert until(take_over(history, machine)) == history.read
+        assert until(take_over(history, "b")) == history.read, "it may be repeated"
         written = len(history.logs.rows)
         for attempt in (history.wake, lambda: history.run("a"), lambda: history.run("b")):
             with suppress(*REFUSALS):
@@ -218,15 +218,14 @@ def test_positions_that_are_taken_over_are_those_of_the_sink_and_no_attempt_writ
 
 
 @pytest.mark.parametrize("finishes", [True, False])
-def test_the_checkpoint_of_an_earlier_release_is_taken_over_once(tmp_path: Path, finishes: bool) -> None:
-    history = History(tmp_path, Files)
+def test_the_checkpoint_of_an_earlier_release_is_taken_over_once(history: History, finishes: bool) -> None:
     history.more(6)
     history.run_as_before("a")
     history.run_as_before("a", finishes=finishes)
-    source = cast(Files, history.source)
-    assert source.read_until(take_over(history, "a")) == history.read
+    until = history.source.read_until
+    assert until(take_over(history, "a")) == history.read
     history.lose("a")
-    assert source.read_until(take_over(history, "a")) == history.read
+    assert until(take_over(history, "a")) == history.read
     with pytest.raises(REFUSALS):
         history.run("a")
 

@@ -27,7 +27,6 @@ OWN_THREADS = {
     ("connectors/microbatch/mirror.py", "commit"),
     ("connectors/microbatch/task.py", "self._run"),
     ("runtime/jobs.py", "self._open"),
-    ("connectors/polled.py", "self._run"),
     ("runtime/session.py", "self._start"),
     # The next list of what is to be learned begins those anew that have died.
     ("runtime/learners.py", "self._live"),

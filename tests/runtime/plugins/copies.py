@@ -33,7 +33,7 @@ from cooperator.connectors.plugin import (
     option,
     refuse,
 )
-from cooperator.connectors.polled import Batch, BatchLog, PolledSource, PolledUnit
+from tests.runtime.plugins.polled import Batch, BatchLog, PolledSource, PolledUnit
 
 _BATCH = 5
 

@@ -132,16 +132,6 @@ class KafkaPositions:
         """Writes records of claims, or notes, and waits until all of them are acknowledged."""
         self._write([(key, value, CLAIMS) for key, value in records], patience)
 
-    def write_positions(
-        self, positions: Sequence[tuple[UnitKey, Position | None]], patience: Patience
-    ) -> None:
-        """Writes positions (None: a tombstone) without a transaction: only for units that are fenced."""
-        records = [
-            (PositionKey(unit).encode(), position.encode() if position else None, partition_of(unit))
-            for unit, position in positions
-        ]
-        self._write(records, patience)
-
     def _write(self, records: Sequence[tuple[bytes, bytes | None, int]], patience: Patience) -> None:
         try:
             patience.until_done(lambda s: self._put(records, s, patience))
