@@ -98,10 +98,12 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.config = self.log
         self.tell(ev.ConfigChanged(self.config))
 
-    def tell(self, event: ev.Event) -> list[do.Instruction]:
-        self.event = event
-        self.note_failure(event)
-        out = self.supervisor.handle(event, self.now_ms)
+    def tell(self, *events: ev.Event) -> list[do.Instruction]:
+        """Several events are of the runtime."""
+        self.event = events[-1]
+        for event in events:
+            self.note_failure(event)
+        out = self.supervisor.handle_all(events, self.now_ms)
         self.report = self.supervisor.report
         for instruction in out:
             self.carry_out(instruction)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cooperator.agent import events as ev
-from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener, EventOf
+from cooperator.agent.inbox import EventOf
+from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.state import Settings

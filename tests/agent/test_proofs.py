@@ -46,7 +46,7 @@ def test_a_member_that_was_frozen_uses_the_newest_queued_answer(
             standing.set()
             assert go_on.wait(20)
 
-        member.agent._queue.put(stand_still)
+        member.agent._inbox.put(stand_still)
         assert standing.wait(10)
         member.agent.tell(ev.Tick())
         member.group.listener.contact((begun_ms + 1_000) / 1000)
@@ -55,7 +55,7 @@ def test_a_member_that_was_frozen_uses_the_newest_queued_answer(
             member.agent.tell(ev.LeaderConfirmed(sent_ms, Epoch(1, 1)))
         else:
             member.group.listener.contact(sent_ms / 1000)
-        member.agent._queue.put(lambda supervisor: done.set())
+        member.agent._inbox.put(lambda supervisor: done.set())
         later_ms[0] = LEASE_MS + 5_000
         go_on.set()
         assert done.wait(10)

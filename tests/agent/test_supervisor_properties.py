@@ -94,10 +94,13 @@ class MemberInAnEnvironment(SupervisorMachine):
     @precondition(lambda self: self.runtime.telling)
     @rule(data=st.data())
     def the_runtime_is_heard(self, data: st.DataObject) -> None:
-        event = data.draw(st.sampled_from(self.runtime.telling))
-        self.runtime.telling.remove(event)
-        self.runtime.announced.append(event)
-        self.tell(event)
+        """Some of its events share a step."""
+        order = data.draw(st.permutations(range(len(self.runtime.telling))))
+        heard = [self.runtime.telling[each] for each in order[: data.draw(st.integers(1, len(order)))]]
+        for event in heard:
+            self.runtime.telling.remove(event)
+        self.runtime.announced += heard
+        self.tell(*heard)
 
     @precondition(lambda self: self.runtime.announced)
     @rule(data=st.data())

@@ -178,14 +178,14 @@ class SimulatedAgent(Agent):
 
     def begin(self) -> None:
         """Does ``open``, and ``run`` up to its loop."""
-        stepped: object = self._queue
+        stepped: object = self._inbox.queue
         assert isinstance(stepped, Queue)
         stepped.turn = self._turn
         self.open()
         self._calls.start()
-        self._logs.config.on_change(lambda config: self._queue.put(self._config_event))
+        self._logs.config.on_change(lambda config: self._inbox.put(self._config_event))
         self._logs.config.on_restart(self._restart)
-        self._queue.put(self._config_event)
+        self._inbox.put(self._config_event)
         self._group.start()
         learners: object = self._learners
         if isinstance(learners, SteppedLearners):

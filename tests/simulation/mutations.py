@@ -353,8 +353,8 @@ def waits_for_every_stop() -> Sequence[Patch]:
     """A member whose heartbeats renew its lease waits for a stop that never ends."""
     right = settle._kill_ms
 
-    def wrong(state: State, settings: Any) -> int | None:
-        return right(state, replace(settings, revocation_timeout_ms=3_600_000))
+    def wrong(state: State, settings: Any, moving: Any) -> int | None:
+        return right(state, replace(settings, revocation_timeout_ms=3_600_000), moving)
 
     return [patch.object(settle, "_kill_ms", wrong)]
 
@@ -400,8 +400,8 @@ def keeps_to_itself_that_it_is_warm() -> Sequence[Patch]:
 def _watchdog_sleeps() -> Patch:
     right = settle._kill_ms
 
-    def wrong(state: State, settings: Any) -> int | None:
-        at_ms = right(state, settings)
+    def wrong(state: State, settings: Any, moving: Any) -> int | None:
+        at_ms = right(state, settings, moving)
         return None if at_ms is None else at_ms + 3_600_000
 
     return patch.object(settle, "_kill_ms", wrong)

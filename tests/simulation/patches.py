@@ -62,7 +62,7 @@ def simulated(simulation: Simulation) -> Iterator[None]:
     decide = planning.decide  # type: ignore[attr-defined]
     replaced = {
         "cooperator.leader.planning.decide": recorded,
-        "cooperator.agent.main.queue": SimpleNamespace(SimpleQueue=stepped.Queue, Empty=queue.Empty),
+        "cooperator.agent.inbox.queue": SimpleNamespace(SimpleQueue=stepped.Queue, Empty=queue.Empty),
         "cooperator.agent.main.Endpoint": stepped.Endpoint,
         "cooperator.agent.main.LeaderCalls": stepped.Calls,
         "cooperator.agent.main.LearnerThread": SteppedLearners,

@@ -43,6 +43,9 @@ class Queue:
             raise queue.Empty
         return self._items.popleft()
 
+    def empty(self) -> bool:
+        return not self._items
+
     def __len__(self) -> int:
         return len(self._items)
 

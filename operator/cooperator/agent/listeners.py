@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 from cooperator.agent import events as ev
 from cooperator.agent.elected_lead import ElectedLead
+from cooperator.agent.inbox import Put, RuntimeEvent
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.state import Report
 from cooperator.agent.synchronized import SynchronizedSupervisor
@@ -27,9 +28,6 @@ from cooperator.wire import (
 )
 
 log = logging.getLogger(__name__)
-
-EventOf = Callable[[SynchronizedSupervisor], ev.Event | None]
-Put = Callable[[EventOf], None]
 
 PROTOCOLS = (Protocol.SESSIONED, Protocol.COMPATIBLE)
 """Without ``default``: its members revoke everything before a join, and ours do not stop for a join."""
@@ -242,26 +240,26 @@ class AgentRuntimeListener:
     def started(self, task: TaskId, attempt: int) -> None:
         with within(**self._about(task)):
             log.info("%s runs (attempt %d)", task, attempt)
-        self._put(lambda supervisor: ev.Started(task, attempt))
+        self._put(RuntimeEvent(ev.Started(task, attempt)))
 
     def paused(self, task: TaskId, attempt: int) -> None:
-        self._put(lambda supervisor: ev.Paused(task, attempt))
+        self._put(RuntimeEvent(ev.Paused(task, attempt)))
 
     def stopped(self, task: TaskId, attempt: int) -> None:
-        self._put(lambda supervisor: ev.Stopped(task, attempt))
+        self._put(RuntimeEvent(ev.Stopped(task, attempt)))
 
     def failed(self, task: TaskId, attempt: int, trace: str, reason: str = "") -> None:
-        self._put(lambda supervisor: ev.Failed(task, attempt, trace, reason))
+        self._put(RuntimeEvent(ev.Failed(task, attempt, trace, reason)))
 
     def progress(self, task: TaskId, attempt: int, text: str) -> None:
-        self._put(lambda supervisor: ev.Progressed(task, attempt, text))
+        self._put(RuntimeEvent(ev.Progressed(task, attempt, text)))
 
     def units_changed(self, connector: str, task_configs: list[dict[str, str]]) -> None:
         configs = tuple(dict(config) for config in task_configs)
-        self._put(lambda supervisor: ev.UnitsChanged(connector, configs))
+        self._put(RuntimeEvent(ev.UnitsChanged(connector, configs)))
 
     def warmed_up(self) -> None:
-        self._put(lambda supervisor: ev.WarmedUp())
+        self._put(RuntimeEvent(ev.WarmedUp()))
 
     def warm_up_failed(self) -> None:
-        self._put(lambda supervisor: ev.WarmUpFailed())
+        self._put(RuntimeEvent(ev.WarmUpFailed()))

@@ -20,6 +20,7 @@ A step works on a copy of the state: a step that raises changes nothing.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from cooperator.agent.events import Event
 from cooperator.agent.instructions import Instruction
@@ -58,6 +59,14 @@ class Supervisor:
         Raises IllegalStep, and changes nothing, if the event cannot happen now. After Exit or KillGroup all
         events are ignored.
         """
+        return self.handle_all((event,), now_ms)
+
+    def handle_all(self, events: Sequence[Event], now_ms: int) -> list[Instruction]:
+        """Process events in one step; see ``handle``.
+
+        The instructions are derived once, from the state after the last event: with many tasks that takes
+        longer than the events themselves.
+        """
         if self._state.exiting is not None:
             return []
         if now_ms < self._state.now_ms:
@@ -65,11 +74,12 @@ class Supervisor:
         state = self._state.copy()
         state.now_ms = now_ms
         learner = Learner(state, self._settings)
-        learner.learn(event)
+        for event in events:
+            learner.learn(event)
         out = learner.out + settle(state, self._settings)
         self._state = state
-        self._events += 1
-        self._tell(f"{type(event).__name__}#{self._events}", learner.lines, out)
+        self._events += len(events)
+        self._tell(f"{type(events[-1]).__name__}#{self._events}", learner.lines, out)
         return out
 
     def story(self, task: TaskId) -> list[StoryLine]:

@@ -15,8 +15,9 @@ from cooperator.agent import events as ev
 from cooperator.agent import instructions as do
 from cooperator.agent.calls import LeaderCalls
 from cooperator.agent.elected_lead import MakeLead, member_lead
+from cooperator.agent.inbox import EventOf, Inbox, RuntimeEvent
 from cooperator.agent.learner_thread import LearnerThread
-from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener, EventOf
+from cooperator.agent.listeners import AgentGroupListener, AgentRuntimeListener
 from cooperator.agent.machine import Supervisor
 from cooperator.agent.metrics import MemberMetrics, MetricsListener
 from cooperator.agent.offsets import OffsetsPage
@@ -89,15 +90,15 @@ class Agent:
         self.options = options
         self._watchdog = watchdog
         self._parts = parts or Parts()
-        self._queue: queue.SimpleQueue[EventOf] = queue.SimpleQueue()
+        self._inbox = Inbox()
         self._proofs = Proofs()
         self._timer_ms: int | None = None
         self._code: int | None = None
         self._started: dict[TaskId, Epoch | None] = {}
         """The epoch under which each task was last started."""
         self._supervisor = SynchronizedSupervisor(Supervisor(options.settings()))
-        self._listener = AgentGroupListener(options, self._supervisor, self._queue.put, self._prove)
-        self._tally = MetricsListener(AgentRuntimeListener(self._queue.put, self._about))
+        self._listener = AgentGroupListener(options, self._supervisor, self._inbox.put, self._prove)
+        self._tally = MetricsListener(AgentRuntimeListener(self._inbox.put, self._about))
         self._metrics = MemberMetrics(self._supervisor, self._tally)
         offsets = OffsetsPage(options, lambda: self._logs.config.snapshot(), self._state)
         pages = Pages(options, self._supervisor, self._metrics, lambda: self._listener.lead, offsets)
@@ -133,17 +134,17 @@ class Agent:
         if isinstance(event, ev.LeaderConfirmed):
             self._prove(event)
         elif isinstance(event, ev.ReportAnswered):
-            self._queue.put(lambda supervisor: replace(event, superseded=supervisor.is_report_superseded))
+            self._inbox.put(lambda supervisor: replace(event, superseded=supervisor.is_report_superseded))
         else:
-            self._queue.put(lambda supervisor: event)
+            self._inbox.put(lambda supervisor: event)
 
     def _prove(self, proof: Proof) -> None:
         self._proofs.add(proof)
-        self._queue.put(_wake)
+        self._inbox.put(_wake)
 
     def drain(self) -> None:
         """Leave once the leader has moved everything away; a second call stops at once."""
-        self._queue.put(
+        self._inbox.put(
             lambda supervisor: ev.StopRequested() if supervisor.is_draining else ev.DrainRequested()
         )
 
@@ -173,9 +174,9 @@ class Agent:
         """Run until the member ends; returns the exit code."""
         self._calls.start()
         # The snapshot is read when the event is processed, so that no thread can bring back an old one.
-        self._logs.config.on_change(lambda config: self._queue.put(self._config_event))
+        self._logs.config.on_change(lambda config: self._inbox.put(self._config_event))
         self._logs.config.on_restart(self._restart)
-        self._queue.put(self._config_event)
+        self._inbox.put(self._config_event)
         self._group.start()
         if self._learners is not None:
             self._learners.start()
@@ -207,13 +208,26 @@ class Agent:
 
     def _step(self) -> None:
         try:
-            event_of = self._queue.get(timeout=self._patience_s())
+            events, event_of = self._inbox.next(self._patience_s())
         except queue.Empty:
             self._timer_ms = None
-            event_of = _tick
+            events, event_of = (), _tick
         for proof in self._proofs.take():
             self._take(lambda supervisor, proof=proof: proof)  # type: ignore[misc]
-        self._take(event_of)
+        if events:
+            self._take_all(events)
+        if event_of is not None:
+            self._take(event_of)
+
+    def _take_all(self, events: Sequence[ev.Event]) -> None:
+        try:
+            instructions = self._supervisor.take_all(events, now_ms)
+        except IllegalStep:
+            # The others still count.
+            for event in events:
+                self._take(RuntimeEvent(event))
+            return
+        self._carry_out_all(instructions)
 
     def _take(self, event_of: EventOf) -> None:
         try:
@@ -222,6 +236,9 @@ class Agent:
             # It has changed nothing; the fault is with the sender.
             log.exception("an impossible event")
             return
+        self._carry_out_all(instructions)
+
+    def _carry_out_all(self, instructions: Sequence[do.Instruction]) -> None:
         for instruction in self._reported_first(instructions):
             try:
                 self._carry_out(instruction)

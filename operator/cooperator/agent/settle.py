@@ -4,6 +4,7 @@ The order matters: the end of the lease is handled before any start, and the rep
 read after all stops and starts of the step.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cooperator.agent import reports
@@ -38,20 +39,24 @@ def settle(state: State, settings: Settings) -> list[Instruction]:
         _let_everything_go(state)
     if state.warm_by_ms is not None and state.now_ms >= state.warm_by_ms:
         state.warmth, state.warm_by_ms = Warmth.STALLED, None
-    for key in [key for key, task in state.tasks.items() if not _is_at_rest(key, task)]:
+    # Nearly all tasks are at rest at nearly every event, and a step must not look at them again and again.
+    moving = [key for key, task in state.tasks.items() if not _is_at_rest(key, task)]
+    for key in moving:
         out += _task(state, settings, key)
-    out += _progress(state, settings)
+    moving = [key for key in moving if key in state.tasks]
+    out += _progress(state, settings, moving)
     out += _posts(state, settings)
     out += _acknowledgement(state, settings)
     out += reports.due(state, settings)
     out += _question(state, settings)
-    out += _watch(state, settings)
+    tasks = [state.tasks[key] for key in moving]
+    out += _watch(state, settings, tasks)
     if state.join_ahead and not state.tasks and not state.draining:
         # After the request to rejoin, which is then served by the join that has waited.
         state.join_ahead = False
         out.append(ReadyToJoin())
     out += _departure(state)
-    timer_ms = None if state.exiting is not None else _next_ms(state, settings)
+    timer_ms = None if state.exiting is not None else _next_ms(state, settings, tasks)
     if timer_ms != state.timer_ms:
         state.timer_ms = timer_ms
         out.append(SetTimer(timer_ms))
@@ -71,8 +76,15 @@ def _let_everything_go(state: State) -> None:
 
 
 def _is_at_rest(key: TaskId, task: Task) -> bool:
-    """An optimisation: nearly all tasks are at rest at nearly every event."""
-    return task.phase is Phase.RUNNING and task.keep and not task.restart and key.task != INSTANCE
+    """Whether nothing is to be done about the task, now or later, unless an event concerns it."""
+    return (
+        task.phase is Phase.RUNNING
+        and task.keep
+        and not task.restart
+        and task.progress.waiting is None
+        and task.revoked_ms is None
+        and key.task != INSTANCE
+    )
 
 
 def _task(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
@@ -162,9 +174,10 @@ def _start(state: State, settings: Settings, key: TaskId) -> list[Instruction]:
     return [*said, StartTask(key, state.attempts, config, paused, task.epoch)]
 
 
-def _progress(state: State, settings: Settings) -> list[Instruction]:
+def _progress(state: State, settings: Settings, moving: Sequence[TaskId]) -> list[Instruction]:
     out: list[Instruction] = []
-    for key, task in state.tasks.items():
+    for key in moving:
+        task = state.tasks[key]
         due_ms = state.progress_due_ms(task, settings.progress_every_ms)
         if due_ms is None or state.now_ms < due_ms:
             continue
@@ -268,7 +281,7 @@ def _departure(state: State) -> list[Instruction]:
     return [Leave(), Exit(state.exit_code)]
 
 
-def _kill_ms(state: State, settings: Settings) -> int | None:
+def _kill_ms(state: State, settings: Settings, moving: Sequence[Task]) -> int | None:
     """The time at which the process group is killed. No task may outlive the lease by more than the margin,
     or delay its own move by more than the revocation time-out (KIP-848 uses the rebalance time-out).
     """
@@ -277,15 +290,15 @@ def _kill_ms(state: State, settings: Settings) -> int | None:
     end_ms = state.lease_end_ms
     if state.depart_by_ms is not None:
         end_ms = min(end_ms, state.depart_by_ms)
-    revoked = [task.revoked_ms for task in state.tasks.values() if task.revoked_ms is not None]
+    revoked = [task.revoked_ms for task in moving if task.revoked_ms is not None]
     return min(
         [end_ms + settings.kill_after_ms, *(at_ms + settings.revocation_timeout_ms for at_ms in revoked)]
     )
 
 
-def _watch(state: State, settings: Settings) -> list[Instruction]:
+def _watch(state: State, settings: Settings, moving: Sequence[Task]) -> list[Instruction]:
     out: list[Instruction] = []
-    kill_ms = _kill_ms(state, settings)
+    kill_ms = _kill_ms(state, settings, moving)
     if kill_ms is not None and state.now_ms >= kill_ms:
         state.exiting = 1
         late = sorted(
@@ -300,21 +313,24 @@ def _watch(state: State, settings: Settings) -> list[Instruction]:
     return out
 
 
-def _next_ms(state: State, settings: Settings) -> int | None:
+def _next_ms(state: State, settings: Settings, moving: Sequence[Task]) -> int | None:
     """The next moment at which the passing of time alone changes something."""
     times = [
         state.lease_end_ms if state.tasks else None,
         state.depart_by_ms,
         state.warm_by_ms,
-        _kill_ms(state, settings),
+        _kill_ms(state, settings, moving),
         _ask_ms(state, settings),
         state.rejoin_ms,
         reports.next_ms(state, settings),
         None if state.asked_ms is None else state.asked_ms + settings.rejoin_retry_ms,
     ]
-    times += [state.restart_ms(task) for task in state.tasks.values() if task.failed_ms is not None]
-    times += [state.hung_ms(task, settings) for task in state.tasks.values() if not task.quiet]
-    times += [state.progress_due_ms(task, settings.progress_every_ms) for task in state.tasks.values()]
+    for task in moving:
+        if task.failed_ms is not None:
+            times.append(state.restart_ms(task))
+        if not task.quiet:
+            times.append(state.hung_ms(task, settings))
+        times.append(state.progress_due_ms(task, settings.progress_every_ms))
     if state.leader_url:
         times += [post.at_ms for post in state.posts.values() if post.in_flight is None]
     return min((at_ms for at_ms in times if at_ms is not None and at_ms > state.now_ms), default=None)

@@ -1,7 +1,7 @@
 """State shared by the agent's thread and the group's: the report, and which join carried which report."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cooperator.agent.events import Event
 from cooperator.agent.instructions import Instruction, SendReport
@@ -39,10 +39,18 @@ class SynchronizedSupervisor:
         """
         with self._lock:
             event = event_of(self)
-            instructions = [] if event is None else self._supervisor.handle(event, now_ms())
-            if any(isinstance(instruction, SendReport) for instruction in instructions):
-                self._reported_at = self._joins
-            return instructions
+            return [] if event is None else self._handled([event], now_ms())
+
+    def take_all(self, events: Sequence[Event], now_ms: Callable[[], int]) -> list[Instruction]:
+        """Hand events to the supervisor in one step. Raises IllegalStep."""
+        with self._lock:
+            return self._handled(events, now_ms())
+
+    def _handled(self, events: Sequence[Event], now_ms: int) -> list[Instruction]:
+        instructions = self._supervisor.handle_all(events, now_ms)
+        if any(isinstance(instruction, SendReport) for instruction in instructions):
+            self._reported_at = self._joins
+        return instructions
 
     def join(self) -> Report:
         """The report for a join that is about to be sent."""
