@@ -74,7 +74,7 @@ class ReconcilingGroup(FakeGroup):
         super().round(deliver=deliver, lost_to=lost_to)
         if self.is_reconciled and deliver:
             for member in [*self.members.values()]:
-                if member.identity not in lost_to:
+                if member.identity not in {*lost_to, *self.frozen}:
                     self.report(member)
 
     # --- members ---
@@ -111,6 +111,8 @@ class ReconcilingGroup(FakeGroup):
         if identity in self.unread:
             request, answer = self.unread.pop(identity)
             self._hear(self.of(identity), request, answer)
+        else:
+            self.report(self.of(identity))
 
     def is_held(self, identity: str) -> bool:
         """Whether the leader holds the last report of a member."""

@@ -91,6 +91,7 @@ def test_a_new_connector_does_not_wait_for_a_member_that_releases_slowly() -> No
     group.join("lake-2")
     group.join("lake-3")
     group.round()
+    group.advance(100)
     slow = [member for member in group.members.values() if member.stopping]
     assert slow
     waited = 0
@@ -119,10 +120,27 @@ def test_a_task_that_was_given_stays_where_it_was_given() -> None:
     group.check()
 
 
+def test_no_task_stops_for_a_member_that_has_joined_and_has_never_reported() -> None:
+    group = reconciled_group()
+    starts = {m.identity: [*m.starts] for m in group.members.values()}
+    joined = group.join("lake-3")
+    group.freeze("lake-3")
+    group.round()
+    group.advance(LONG_MS)
+    assert not [m for m in group.members.values() if m.stopping]
+    assert runs_within(group, 100, b=1), "new tasks go elsewhere"
+    assert {m: group.of(m).starts[: len(known)] for m, known in starts.items()} == starts
+    group.thaw("lake-3")
+    group.settle()
+    assert joined.running, "it reports, and gets its share"
+    assert not {*joined.running} & {new("b")}
+
+
 def test_a_task_that_another_one_releases_for_a_frozen_member_goes_elsewhere() -> None:
     group = reconciled_group()
     group.join("lake-3")
     group.round()
+    group.advance(100)
     [giver] = [m for m in group.members.values() if m.stopping]
     moved = set(giver.stopping)
     group.freeze("lake-3")

@@ -188,6 +188,7 @@ class TestMoves:
         group = reconciled_group()
         group.join("lake-3")
         group.round()
+        group.advance(100)
         assert group.runs("lake-3") == set()
         [giver] = [m for m in group.members.values() if m.stopping]
         assert group.is_held("lake-3")
@@ -202,6 +203,7 @@ class TestMoves:
         assert TaskId("b", INSTANCE) in group.all_running()
         group.join("lake-3")
         group.round()
+        group.advance(100)
         assert [m for m in group.members.values() if m.stopping]
         group.desire(a=6, b=1, c=1)
         group.advance(100)
@@ -506,6 +508,7 @@ class TestTheLead:
         group = reconciled_group()
         group.join("lake-3")
         group.round()
+        group.advance(100)
         [giver] = [m for m in group.members.values() if m.stopping]
         group.lose_lead()
         group.take_lead()
@@ -590,6 +593,7 @@ def test_the_status_names_epochs_and_states_and_is_settled_when_all_have_their_t
 
     group.join("lake-3")
     group.round()
+    group.advance(100)
     [giver] = [m for m in group.members.values() if m.stopping]
     status = project(group.machine.state, group.statuses)
     states = {identity: each["state"] for identity, each in status["reconciliation"]["members"].items()}

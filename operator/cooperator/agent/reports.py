@@ -137,7 +137,7 @@ def _news_ms(state: State, settings: Settings) -> int | None:
         return None
     # Others that are about to stop share the report.
     is_slow = member.sent_ms is not None and any(not task.keep for task in state.tasks.values())
-    return max(state.now_ms, (member.sent_ms or 0) + settings.coalesce_ms) if is_slow else state.now_ms
+    return max(state.now_ms, (member.sent_ms or 0) + settings.report_coalesce_ms) if is_slow else state.now_ms
 
 
 def is_departure_known(state: State) -> bool:

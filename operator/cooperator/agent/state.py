@@ -25,7 +25,7 @@ class Settings:
 
     * ``identity``: the author of the statuses; ``incarnation``: that of this process.
     * ``coalesce_ms``: how long stopped tasks wait for others that are still stopping before they are
-      acknowledged.
+      acknowledged; ``report_coalesce_ms``: the same without rounds, where nobody else is disturbed.
     * ``rejoin_retry_ms``: an acknowledgement that no assignment has answered is repeated after this.
     * ``refused_retry_ms``: pause after an assignment that could not be applied.
     * ``ask_every_ms``: interval between questions to the leader.
@@ -48,6 +48,7 @@ class Settings:
     identity: str
     incarnation: str = ""
     coalesce_ms: int = 250
+    report_coalesce_ms: int = 50
     rejoin_retry_ms: int = 30_000
     refused_retry_ms: int = 2_000
     ask_every_ms: int = 2_000

@@ -111,19 +111,25 @@ class HeldReports:
         self._late = (self._late | found) & group.members.keys()
 
     def slow(self, now_ms: int) -> frozenset[str]:
-        """The members that new tasks need not wait for: those that were late.
+        """The members that new tasks need not wait for: those that were late, or have never reported.
 
         While one is late, all that have been releasing tasks for a while count: a new task must not wait for
-        one slow member after the other.
+        one slow member after the other. A process that has just joined may be slow to report, and no task is
+        to be stopped for it before it does.
         """
         group = self._state.group
-        if group is None or not self._late:
+        if group is None:
             return frozenset()
+        unheard = frozenset(
+            i for i, m in group.members.items() if m.sequence == 0 and not group.target_of(i).tasks
+        )
+        if not self._late:
+            return unheard
         begun_ms = now_ms + self._settings.revocation_timeout_ms - PATIENCE_MS
         revoking = (
             i for i, m in group.members.items() if m.revoke_by_ms is not None and m.revoke_by_ms <= begun_ms
         )
-        return self._late.union(revoking)
+        return unheard.union(self._late, revoking)
 
     def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
         """The new tasks that need not wait for their members."""
