@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -141,6 +142,30 @@ def test_a_transaction_that_a_dead_leader_left_open_is_not_seen_and_does_not_hol
     assert logs.config.read_to_end(MS).connectors == {}
     assert time.monotonic() - started < 10
     assert logs.config.read_to(logs.writer.write_config([X]), MS).offset == 3
+
+
+def test_a_writer_knows_its_topic_before_there_is_a_record(
+    config: LogsConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member's first tasks start when their statuses are written."""
+    looked_up: list[str] = []
+    right = topic_writer.ask_partitions
+
+    def noted(admin: AdminClient, topics: Sequence[str], timeout_s: float) -> Any:
+        looked_up.extend(topics)
+        return right(admin, topics, timeout_s)
+
+    monkeypatch.setattr(topic_writer, "ask_partitions", noted)
+    ensure_topics(config)
+    logs = open_logs(config)
+    try:
+        topic = config.topic_names.status
+        eventually(lambda: topic in looked_up, 10)
+        logs.status.put(TaskStatus(TaskId("x", 0), TaskState.RUNNING, "lake-0"))
+        logs.status.flush(MS)
+        assert looked_up.count(topic) == 1
+    finally:
+        logs.close()
 
 
 def test_a_record_beyond_the_limit_is_refused_and_the_writer_goes_on(logs: Logs) -> None:

@@ -55,6 +55,8 @@ class KafkaTopicWriter:
         self._last_number = 0
         self._handed = 0
         self._exists = False
+        self._is_new = True
+        """The topic is looked up once before there is a record, so that the first one need not wait."""
         self._asked: tuple[Future[Any], AdminClient] | None = None
         self._not_before = 0.0
         self._tended_from = 0.0
@@ -147,7 +149,8 @@ class KafkaTopicWriter:
         if time.monotonic() < self._tended_from:
             return
         try:
-            if not self._exists and self._waiting and not self._closed:
+            is_asked = self._waiting or self._is_new or self._asked is not None
+            if not self._exists and is_asked and not self._closed:
                 self._look_up()
             with self._changed:
                 self._hand_over()
@@ -165,6 +168,7 @@ class KafkaTopicWriter:
         if self._asked is None:
             if time.monotonic() >= self._not_before:
                 admin = self._shared.admin()
+                self._is_new = False
                 self._asked = (ask_partitions(admin, [self._topic], _LOOKUP_S)[self._topic], admin)
             return
         answer, _ = self._asked
