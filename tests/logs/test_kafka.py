@@ -25,6 +25,7 @@ from cooperator.logs import (
     open_logs,
 )
 from cooperator.logs.kafka import topic_writer
+from cooperator.logs.kafka.topics import ask_partitions
 from cooperator.model import TaskId, TaskState, TaskStatus
 from cooperator.wire import ConnectorRecord, Record, encode_config
 from tests.harness.support import eventually
@@ -149,7 +150,7 @@ def test_a_writer_knows_its_topic_before_there_is_a_record(
 ) -> None:
     """A member's first tasks start when their statuses are written."""
     looked_up: list[str] = []
-    right = topic_writer.ask_partitions
+    right = ask_partitions
 
     def noted(admin: AdminClient, topics: Sequence[str], timeout_s: float) -> Any:
         looked_up.extend(topics)

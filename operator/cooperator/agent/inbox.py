@@ -1,4 +1,4 @@
-"""What other threads tell the member's main thread, in the order in which they tell it."""
+"""The queue from which the member's main thread takes what other threads tell it."""
 
 import queue
 from collections.abc import Callable, Sequence
