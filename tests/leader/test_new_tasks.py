@@ -1,5 +1,6 @@
 """New tasks run soon, whatever a member does: one that is frozen, slow to release, or about to freeze."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -134,6 +135,27 @@ def test_no_task_stops_for_a_member_that_has_joined_and_has_never_reported() -> 
     group.settle()
     assert joined.running, "it reports, and gets its share"
     assert not {*joined.running} & {new("b")}
+
+
+@pytest.mark.parametrize("late_ms", [0, 400])
+def test_no_task_moves_twice_as_several_members_join(late_ms: int) -> None:
+    group = reconciled_group(task_count=29)
+    before = Counter(task for m in group.members.values() for task in m.starts)
+    group.join("lake-3")
+    group.join("lake-4")
+    group.freeze("lake-4")
+    group.round()
+    group.advance(late_ms)
+    for giver in [m.identity for m in group.members.values() if m.stopping]:
+        group.release(giver)
+    group.advance(50)
+    group.thaw("lake-4")
+    group.advance(100)
+    group.settle()
+    started = Counter(task for m in group.members.values() for task in m.starts) - before
+    assert group.runs("lake-3") | group.runs("lake-4") == {*started}
+    assert group.runs("lake-4")
+    assert {*started.values()} == {1}
 
 
 def test_a_task_that_another_one_releases_for_a_frozen_member_goes_elsewhere() -> None:

@@ -31,6 +31,9 @@ HELD_PARTS = 3
 """A report without news is answered after this part of the lease."""
 BUSY_MS = 5_000
 """A leader that never comes to an end of its events counts members as late after this time."""
+JOINED_MS = 1_000
+"""Tasks move to members that have joined once all of these have reported, or after this time: a task that
+moved to the first of them would move again to the next."""
 _LOOK_AGAIN_MS = 10
 
 
@@ -57,6 +60,8 @@ class HeldReports:
         """The last request of each member that was answered, with its report."""
         self.ready: list[ev.AnswerReport] = []
         self.asking: list[ev.AnswerReport] = []
+        self._joined_ms = 0
+        """The time of the last round."""
         self._waits_ms: Mapping[str, int] = {}
         """Until when new tasks wait for each member."""
         self._late: frozenset[str] = frozenset()
@@ -94,6 +99,7 @@ class HeldReports:
             if not _is_member(group, held.report)
         ]
         self._held = {i: held for i, held in self._held.items() if _is_member(group, held.report)}
+        self._joined_ms = now_ms
         # They have not reported while they joined.
         self._heard_ms = dict.fromkeys(group.members, now_ms)
         self._waits_ms, self._late = {}, frozenset()
@@ -120,9 +126,7 @@ class HeldReports:
         group = self._state.group
         if group is None:
             return frozenset()
-        unheard = frozenset(
-            i for i, m in group.members.items() if m.sequence == 0 and not group.target_of(i).tasks
-        )
+        unheard = self._unheard(group, now_ms)
         if not self._late:
             return unheard
         begun_ms = now_ms + self._settings.revocation_timeout_ms - PATIENCE_MS
@@ -130,6 +134,11 @@ class HeldReports:
             i for i, m in group.members.items() if m.revoke_by_ms is not None and m.revoke_by_ms <= begun_ms
         )
         return unheard.union(self._late, revoking)
+
+    def _unheard(self, group: ReconciledGroup, now_ms: int) -> frozenset[str]:
+        without = {i: m for i, m in group.members.items() if not group.target_of(i).tasks}
+        silent = frozenset(i for i, m in without.items() if m.sequence == 0)
+        return frozenset(without) if silent and now_ms < self._joined_ms + JOINED_MS else silent
 
     def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
         """The new tasks that need not wait for their members."""
@@ -179,7 +188,8 @@ class HeldReports:
         silent = (at_ms + patience_ms + 1 for i, at_ms in self._heard_ms.items() if i not in self._held)
         held = (held.until_ms for held in self._held.values())
         waits_ms = (at_ms for i, at_ms in self._waits_ms.items() if i not in self._late)
-        return [*held, *silent, *(max(at_ms, now_ms + _LOOK_AGAIN_MS) for at_ms in waits_ms)]
+        looks = (max(at_ms, now_ms + _LOOK_AGAIN_MS) for at_ms in waits_ms)
+        return [*held, *silent, self._joined_ms + JOINED_MS, *looks]
 
     def _hear(
         self, group: ReconciledGroup, request: int, report: Report, now_ms: int
