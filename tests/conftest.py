@@ -35,6 +35,9 @@ __all__ = [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# JVMs of tests live for minutes at most, in which an optimizing compiler does not pay.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # The duration of an example depends on the machine more than on the code. Local runs try new examples; runs
 # with CI set repeat the same ones.
 settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)

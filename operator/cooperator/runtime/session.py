@@ -64,7 +64,7 @@ def spark_conf(
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
     log4j = (f"-Dlog4j2.configurationFile={packaged('log4j2.xml')}", f"-Dcooperator.log={_log(settings)}")
-    java = " ".join(("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *log4j, *java_options))
+    java = " ".join(("-XX:+UseSerialGC", *log4j, *java_options))
     ours = {
         # A failed read of Kafka is tried eight times: a broker may be away for a while.
         "spark.master": f"local[{cores},8]",
