@@ -98,7 +98,7 @@ def _one_death(place: NodeNamespace, log: LogTail, victim: str) -> list[float]:
 
 
 def _containers(pod: Mapping[str, Any]) -> list[Any]:
-    """What the kubelet has reported on the pod's containers."""
+    """Returns the states of the pod's containers, as the kubelet has reported them."""
     return [each.get("state") for each in pod["status"].get("containerStatuses", ())]
 
 
