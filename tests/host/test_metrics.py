@@ -36,6 +36,7 @@ def test_a_group_without_rounds_has_states_and_epochs() -> None:
     group = reconciled_group()
     group.join("lake-3")
     group.round()
+    group.advance(100)
     known = group.machine.state.group
     assert known is not None
     seen = Scraped(group)

@@ -30,6 +30,7 @@ def test_a_group_without_rounds_shows_its_epochs_and_where_each_member_is() -> N
     group = reconciled_group()
     group.join("lake-3")
     group.round()
+    group.advance(100)
     [giver] = [m for m in group.members.values() if m.stopping]
     status = status_of(group)
     known = group.machine.state.group

@@ -143,3 +143,16 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+
+
+def test_a_last_word_that_comes_after_another_leader_has_looked_is_forgotten() -> None:
+    history = Histories()
+    history.join(identity="lake-0")
+    history.desire(connector="b", count=0)
+    history.the_leader_is_replaced()
+    history.delete(connector="b")
+    history.the_leader_is_replaced()
+    history.statuses_are_slow(away=False, late=True)
+    history.stops_finish_somewhere()
+    history.the_leader_is_replaced()
+    history.teardown()

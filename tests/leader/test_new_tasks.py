@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cooperator.leader import held_reports
+from cooperator.leader.observability.projection import is_settled, project
 from cooperator.model import INSTANCE, Policy, TaskId
 from cooperator.planner.view import Facts
 from cooperator.reconciliation import Rejection, handle_report
@@ -129,6 +130,9 @@ def test_no_task_stops_for_a_member_that_has_joined_and_has_never_reported() -> 
     group.round()
     group.advance(LONG_MS)
     assert not [m for m in group.members.values() if m.stopping]
+    status = project(group.machine.state, group.statuses)
+    assert status["reconciliation"]["state"] == "Assigning"
+    assert not is_settled(status)
     assert runs_within(group, 100, b=1), "new tasks go elsewhere"
     assert {m: group.of(m).starts[: len(known)] for m, known in starts.items()} == starts
     group.thaw("lake-3")

@@ -4,7 +4,8 @@
     in use    = reported by a member ∪ possibly still running at an incarnation that was told to stop it
 
 Kafka Connect's leader does the same after each round (docs/protocol.md, section 9). A member's last status
-may arrive after its tombstone, so the search is repeated until nothing is found.
+may arrive after its tombstone, so the search is repeated until it has found nothing twice: the tombstone may be
+of a leader before.
 """
 
 from collections.abc import Mapping
@@ -21,13 +22,15 @@ class Leftovers:
         self._pause_ms = pause_ms
         self._counts: Mapping[str, int] = {}
         self.suspected = True
+        self._was_clean = False
+        """Whether the last search has found nothing."""
         self.look_at_ms = 0
 
     def configured(self, counts: Mapping[str, int]) -> None:
         """Note the current number of tasks of every connector."""
         before, self._counts = self._counts, counts
         if before is not counts and any(counts.get(name, -1) < count for name, count in before.items()):
-            self.suspected = True
+            self.suspected, self._was_clean = True, False
 
     def due(self, state: LeaderState, now_ms: int) -> bool:
         """Whether to read the status log now; not while a member still has to release items."""
@@ -46,8 +49,9 @@ class Leftovers:
         """The items whose statuses are to be forgotten now."""
         unneeded = {task for task in statuses if not _is_configured(state.config, task)}
         found = unneeded - _in_use(state, now_ms)
-        self.suspected = bool(unneeded)
-        if found:
+        self.suspected = bool(unneeded) or not self._was_clean
+        self._was_clean = not unneeded
+        if found or not unneeded:
             self.look_at_ms = now_ms + self._pause_ms
         return tuple(sorted(found))
 

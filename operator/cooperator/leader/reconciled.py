@@ -56,8 +56,6 @@ class Reconciled:
         self._laid_out_ms = 0
         self._here: set[tuple[str, str]] = set()
         """The incarnations that the broker counts as members."""
-        self._avoided: frozenset[str] = frozenset()
-        """The members that the last layout gave new tasks only where there were no others."""
 
     # --- the lead -----------------------------------------------------------------------------------
 
@@ -80,7 +78,8 @@ class Reconciled:
         return self._clear()
 
     def _clear(self) -> list[ev.Instruction]:
-        self._first, self._basis, self._here, self._avoided = None, (), set(), frozenset()
+        self._first, self._basis, self._here = None, (), set()
+        self._state.avoided = frozenset()
         self._saved_memory = self._sent_memory = None
         self._state.unreached = ""
         return [*self._reports.clear()]
@@ -329,7 +328,7 @@ class Reconciled:
         return (
             *(state.config.connectors, state.desired, state.facts, state.policy, state.handing_back),
             *(tuple(state.regroups.values()), tuple(state.awaited), members),
-            *(self._avoided & self._reports.slow(now_ms), self._reports.withdrawn(now_ms)),
+            *(self._state.avoided & self._reports.slow(now_ms), self._reports.withdrawn(now_ms)),
         )
 
     def _is_layout_due(self, now_ms: int) -> bool:
@@ -351,7 +350,7 @@ class Reconciled:
         assert group is not None
         pending = state.causes.pending(now_ms)
         taken_back = self._reports.withdrawn(now_ms)
-        self._avoided = self._reports.slow(now_ms)
+        self._state.avoided = self._reports.slow(now_ms)
         members = self._as_targeted(group, taken_back)
         before = state.memory = absences.not_given(state.memory, taken_back)
         if self._first is None:
@@ -387,7 +386,7 @@ class Reconciled:
             if known is not None and known.incarnation == member.incarnation:
                 target = group.target_of(member.identity).tasks - taken_back.get(member.identity, frozenset())
                 seen = member.having(tuple(sorted(target)), frozenset(), member.applied)
-                is_avoided = member.identity in self._avoided
+                is_avoided = member.identity in self._state.avoided
                 found.append(replace(seen, warmth=Warmth.STALLED) if is_avoided else seen)
         return tuple(found)
 

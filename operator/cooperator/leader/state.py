@@ -106,6 +106,8 @@ class LeaderState:
     * ``learners``: what members report of the tasks that they learn.
     * ``group``: the group while it reconciles without rounds; None: it is in rounds. ``may_reconcile``: it
       can leave rounds. ``is_blind``: the members of the last round have not said what they run.
+    * ``avoided``: the members that the last layout of a group without rounds gave new tasks only where there
+      were no others.
     * ``unreached``: a member that did not reach the leader, for which the group is in rounds.
     * ``is_joining``: the leader's JoinGroup is on its way.
     * ``is_idle``: all events that have arrived are handled, as far as is known.
@@ -153,6 +155,7 @@ class LeaderState:
     may_reconcile: bool = False
     is_blind: bool = False
     unreached: str = ""
+    avoided: frozenset[str] = frozenset()
     is_joining: bool = False
     is_idle: bool = False
     hung: tuple[Hung, ...] = ()

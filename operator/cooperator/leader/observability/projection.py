@@ -49,7 +49,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "generation": state.generation,
         "completed": state.completed,
         "protocol": state.protocol,
-        "reconciliation": None if state.group is None else _reconciliation(state.group),
+        "reconciliation": None if state.group is None else _reconciliation(state.group, state.avoided),
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
@@ -81,13 +81,13 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
     }
 
 
-def _reconciliation(group: ReconciledGroup) -> dict[str, Any]:
+def _reconciliation(group: ReconciledGroup, avoided: frozenset[str]) -> dict[str, Any]:
     """Epochs and states of a group without rounds, in the words of KIP-848."""
     return {
-        "state": _group_state(group),
+        "state": _group_state(group, avoided),
         "epoch": group.epoch,
         "assignment_epoch": group.assignment_epoch,
-        "settled": all(_has_target(group, identity) for identity in group.members),
+        "settled": not _waiting(group, avoided) and all(_has_target(group, i) for i in group.members),
         "members": {
             identity: {
                 "state": member.current.state.value,
@@ -99,11 +99,16 @@ def _reconciliation(group: ReconciledGroup) -> dict[str, Any]:
     }
 
 
-def _group_state(group: ReconciledGroup) -> str:
+def _waiting(group: ReconciledGroup, avoided: frozenset[str]) -> bool:
+    """Whether a member that the last layout ``avoided`` has no tasks, and gets some from the next one."""
+    return any(not group.target_of(i).tasks for i in avoided & group.members.keys())
+
+
+def _group_state(group: ReconciledGroup, avoided: frozenset[str]) -> str:
     """As Kafka's ``ConsumerGroup.state``: Empty, Assigning, Reconciling or Stable."""
     if not group.members:
         return "Empty"
-    if group.epoch > group.assignment_epoch:
+    if group.epoch > group.assignment_epoch or _waiting(group, avoided):
         return "Assigning"
     is_stable = all(_has_target(group, identity) for identity in group.members)
     return "Stable" if is_stable else "Reconciling"
