@@ -4,8 +4,8 @@
     in use    = reported by a member ∪ possibly still running at an incarnation that was told to stop it
 
 Kafka Connect's leader does the same after each round (docs/protocol.md, section 9). A member's last status
-may arrive after its tombstone, so the search is repeated until it has found nothing twice: the tombstone may be
-of a leader before.
+may arrive after its tombstone, so the search is repeated until it has found nothing twice: the tombstone may
+be of a leader before.
 """
 
 from collections.abc import Mapping
