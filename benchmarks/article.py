@@ -12,8 +12,7 @@ Contenders take turns on one broker, each in fresh processes, in an order that t
 tasks write a journal of where they run, and the broker's log has the rebalances; no status counts.
 ``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine. On two
 cores a turn takes 2 to 5 minutes in ``figures`` (``stock eager``: half an hour) and 4.5 in ``churn``; a
-death in ``reaction`` takes 12 s (``--pods``: those of pods on real nodes). ``--merge`` adds turns to those
-of an earlier run.
+death in ``reaction`` takes 12 s (``--pods``: those of pods on real nodes). ``--merge`` adds turns to those of an earlier run.
 
 Needs the project's test extra.
 """

@@ -98,7 +98,7 @@ def _one_death(place: NodeNamespace, log: LogTail, victim: str) -> list[float]:
 
 
 def _containers(pod: Mapping[str, Any]) -> list[Any]:
-    """Returns the states of the pod's containers, as the kubelet has reported them."""
+    """What the kubelet has reported on the pod's containers."""
     return [each.get("state") for each in pod["status"].get("containerStatuses", ())]
 
 

@@ -44,8 +44,8 @@ def text(run: Run) -> str:
     head = (
         f"By `{run['command']}` ({run['begun']}; {machine['processor']}, {machine['cores']} cores, load "
         f"{machine['load_before']} before; Kafka {versions['kafka']}), without a hold, against a real API "
-        f"server and the real operator. {PROCESSES} pods are on two nodes with real kubelets, as is the "
-        f"operator; {PROCESSES} members are processes under a kubelet of the tests; more "
+        f"server and the real operator. {PROCESSES} pods are on two nodes with real kubelets, as is the operator; "
+        f"{PROCESSES} members are processes under a kubelet of the tests; more "
         "are light ones, which speak the real protocols and run nothing, and whose end is reported at once."
     )
     grows = _growth(deaths)
