@@ -12,7 +12,7 @@ Contenders take turns on one broker, each in fresh processes, in an order that t
 tasks write a journal of where they run, and the broker's log has the rebalances; no status counts.
 ``--short`` is for a look: a minute or two for each contender. Run the full form on an idle machine. On two
 cores a turn takes 2 to 5 minutes in ``figures`` (``stock eager``: half an hour) and 4.5 in ``churn``; a
-death in ``reaction`` takes 12 s (``--pods``: those of pods on real nodes). ``--merge`` adds turns to those of an earlier run.
+death in ``reaction`` takes 12 s. ``--merge`` adds turns to those of an earlier run.
 
 Needs the project's test extra.
 """
@@ -151,7 +151,6 @@ def reaction(
     takeovers: Annotated[int, typer.Option(min=0, help="Changes of the operator in each size.")] = 10,
     heartbeat_ms: Annotated[int, typer.Option(min=50, help="heartbeatIntervalMs.")] = reactions.HEARTBEAT_MS,
     blocks: Annotated[int, typer.Option(min=1, help="Turns of each size.")] = 2,
-    pods: Annotated[bool, typer.Option("--pods", help="Deaths of three pods on real nodes alone.")] = False,
     merge: MergeOption = False,
     results: ResultsOption = RESULTS,
 ) -> None:
@@ -164,12 +163,7 @@ def reaction(
     results.mkdir(parents=True, exist_ok=True)
     file = results / "reaction.json"
     run = json.loads(file.read_text()) if merge and file.exists() else head()
-    parts = (
-        reactions.measure_pods(deaths, heartbeat_ms, run, file)
-        if pods
-        else reactions.measure(extent, run, file)
-    )
-    for said in parts:
+    for said in reactions.measure(extent, run, file):
         typer.echo(said)
 
 

@@ -7,7 +7,9 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from e2e.node_installation import NodeNamespace, broker_of_pods
+from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import free_port
+from e2e.node_installation import NodeNamespace
 from e2e.release import CRDS, Helm
 from tests.conftest import unique
 from tests.kubernetes.fixtures import (
@@ -43,8 +45,20 @@ def prepared(two_nodes: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session")
 def servers(prepared: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with broker_of_pods(prepared.plane.host, tmp_path_factory.mktemp("broker")) as servers:
-        yield servers
+    """Kafka, at an address that this machine and every pod can reach."""
+    host, port, controller = prepared.plane.host, free_port(), free_port()
+    broker = EmbeddedBroker(
+        tmp_path_factory.mktemp("broker"),
+        port,
+        overrides={
+            "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+        },
+    )
+    broker.start()
+    yield f"{host}:{port}"
+    broker.kill()
 
 
 @pytest.fixture

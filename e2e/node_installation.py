@@ -2,14 +2,11 @@
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.settings import free_port
 from e2e.observed import Observed
 from e2e.release import Helm, of_images
 from tests.harness.installation import Namespace
@@ -17,26 +14,6 @@ from tests.harness.support import eventually
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.helm import HelmFailed
 from tests.kubernetes.nodes import Cluster
-
-
-@contextmanager
-def broker_of_pods(host: str, directory: Path) -> Iterator[str]:
-    """Kafka, at an address that this machine and every pod can reach: ``host`` is the control plane's."""
-    port, controller = free_port(), free_port()
-    broker = EmbeddedBroker(
-        directory,
-        port,
-        overrides={
-            "listeners": f"PLAINTEXT://0.0.0.0:{port},CONTROLLER://127.0.0.1:{controller}",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
-        },
-    )
-    broker.start()
-    try:
-        yield f"{host}:{port}"
-    finally:
-        broker.kill()
 
 
 @dataclass

@@ -94,22 +94,6 @@ def measure(extent: Extent, run: Mapping[str, Any], file: Path) -> Iterator[str]
             yield f"{members} members, turn {block + 1}: {took_s:.0f} s, median {middle:.0f} ms"
 
 
-def measure_pods(deaths: int, heartbeat_ms: int, run: Mapping[str, Any], file: Path) -> Iterator[str]:
-    """Measure deaths of pods on real nodes, and write ``file`` after each tenth; otherwise as ``measure``."""
-    # Nodes need packages that the other measurements do not.
-    from benchmarks.clusters.pods import deaths_of_pods, three_pods
-
-    found: list[list[float]] = []
-    turn = {"members": PROCESSES, "pods": True, "heartbeat_ms": heartbeat_ms, "deaths_ms": found}
-    turns = [*run.get("turns", ()), {**turn, "takeovers_ms": []}]
-    with three_pods(heartbeat_ms) as place:
-        for death in deaths_of_pods(place, deaths):
-            found.append(death)
-            if len(found) % 10 == 0 or len(found) == deaths:
-                file.write_text(json.dumps({**run, "turns": turns}, indent=1))
-                yield f"{len(found)} pods, median {statistics.median(map(sum, found)):.0f} ms"
-
-
 def react(members: int, extent: Extent) -> dict[str, Any]:
     """Deaths and take-overs of the lead of a new group; ms of each stage of each one."""
     if members == PROCESSES:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from matplotlib.figure import Figure
 
@@ -18,24 +18,16 @@ _COLUMNS: Final = (
 )
 
 
-class Size(NamedTuple):
-    """The number of members, and their heartbeats' interval. ``pods``: they are pods on real nodes."""
-
-    members: int
-    heartbeat_ms: int
-    pods: bool
-
-    def __str__(self) -> str:
-        return f"{self.members} pods" if self.pods else str(self.members)
+Size = tuple[int, int]
+"""The number of members, and their heartbeats' interval (ms)."""
 
 
 def of_size(run: Run, field: str) -> dict[Size, list[list[float]]]:
     """The stages (ms) of each death or take-over, by size."""
     found: dict[Size, list[list[float]]] = {}
     for turn in run["turns"]:
-        size = Size(turn["members"], turn["heartbeat_ms"], turn.get("pods", False))
-        found.setdefault(size, []).extend(turn[field])
-    return dict(sorted(found.items(), key=lambda item: (item[0].members, not item[0].pods, -item[0][1])))
+        found.setdefault((turn["members"], turn["heartbeat_ms"]), []).extend(turn[field])
+    return dict(sorted(found.items(), key=lambda item: (item[0][0], -item[0][1])))
 
 
 def text(run: Run) -> str:
@@ -44,8 +36,7 @@ def text(run: Run) -> str:
     head = (
         f"By `{run['command']}` ({run['begun']}; {machine['processor']}, {machine['cores']} cores, load "
         f"{machine['load_before']} before; Kafka {versions['kafka']}), without a hold, against a real API "
-        f"server and the real operator. {PROCESSES} pods are on two nodes with real kubelets, as is the operator; "
-        f"{PROCESSES} members are processes under a kubelet of the tests; more "
+        f"server and the real operator. {PROCESSES} members are processes under a kubelet of the tests; more "
         "are light ones, which speak the real protocols and run nothing, and whose end is reported at once."
     )
     grows = _growth(deaths)
@@ -74,13 +65,13 @@ round.
 
 def _rows(found: Mapping[Size, Sequence[Sequence[float]]], names: Sequence[str]) -> str:
     rows = []
-    for size, each in found.items():
+    for (members, heartbeat_ms), each in found.items():
         if not each:
             continue
         columns = [*zip(*each, strict=True), [sum(stages) for stages in each]]
         for name, values in zip((*names, f"all, of {len(each)}"), columns, strict=True):
             cells = " | ".join(f"{value:.0f}" for value in _spread(values))
-            rows.append(f"| {size} | {size.heartbeat_ms} ms | {name} | {cells} |")
+            rows.append(f"| {members} | {heartbeat_ms} ms | {name} | {cells} |")
     return "\n".join(rows)
 
 
@@ -124,10 +115,12 @@ def draw(run: Run, folder: Path) -> None:
     """The distribution of the whole time, by the number of members."""
     figure = Figure(figsize=(9, 3.5))
     axes = figure.subplots()
-    for color, (size, found) in zip(COLORS, of_size(run, "deaths_ms").items(), strict=False):
+    for color, ((members, heartbeat_ms), found) in zip(
+        COLORS, of_size(run, "deaths_ms").items(), strict=False
+    ):
         times = sorted(sum(each) for each in found)
         parts = [(number + 1) / len(times) for number in range(len(times))]
-        axes.step(times, parts, where="post", color=color, label=f"{size} members, {size.heartbeat_ms} ms")
+        axes.step(times, parts, where="post", color=color, label=f"{members} members, {heartbeat_ms} ms")
     axes.set_xlabel("ms from the end of a member until all of its tasks run again")
     axes.set_ylabel("part of deaths")
     axes.set_xlim(left=0)
