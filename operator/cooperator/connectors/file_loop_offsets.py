@@ -4,12 +4,12 @@ A change is a new snapshot of names, committed with the position of its unit by 
 others (see ``position_offsets``). Positions of earlier releases are taken over by it, as by a start.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 from urllib.parse import urlsplit
 
-from cooperator.connectors.exactly_once import CLOSED, CheckpointBehind, Marker, OutputRecord, Replaced
+from cooperator.connectors.exactly_once import CLOSED, OutputRecord, Replaced
 from cooperator.connectors.file_offsets import MarkedFiles, files_at, unit_of
 from cooperator.connectors.file_positions import FileSnapshot, files_read, new_snapshot, record_limit
 from cooperator.connectors.filelogs.file_log import Placed, SourceFile
@@ -22,9 +22,9 @@ from cooperator.connectors.filelogs.names import (
 )
 from cooperator.connectors.filelogs.names_topic import KafkaNames
 from cooperator.connectors.files_source import FilesToKafkaOptions
+from cooperator.connectors.loop_offsets import LoopStore, nothing_to_migrate, opened
 from cooperator.connectors.marked_offsets import MarkedUnit
 from cooperator.connectors.microbatch import notes
-from cooperator.connectors.microbatch.claims import Position
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
@@ -95,10 +95,7 @@ class FileOffsets(ConnectorOffsets[FilesToKafkaOptions]):
                 store.forget(store.units())
 
     def migrate(self, options: FilesToKafkaOptions, about: About, *, dry_run: bool) -> list[Change]:
-        raise OffsetsError(
-            f"{about.connector}: the next start takes over the positions of earlier releases, so that there "
-            "is nothing to migrate"
-        )
+        raise nothing_to_migrate(about)
 
 
 def _refuse_closed(options: FilesToKafkaOptions, about: About) -> None:
@@ -111,54 +108,30 @@ def _refuse_closed(options: FilesToKafkaOptions, about: About) -> None:
         )
 
 
-@contextmanager
-def _opened(options: FilesToKafkaOptions, about: About) -> "Iterator[_Store]":
-    client = client_config(options)
-    with PositionTopic(client, about.group_id, about.connector, _LIMIT_S) as topic:
-        try:
-            yield _Store(options, about, topic)
-        except CheckpointBehind as error:
-            raise OffsetsError(str(error)) from None
+def _opened(options: FilesToKafkaOptions, about: About) -> AbstractContextManager["_Store"]:
+    return opened(client_config(options), about, _LIMIT_S, lambda topic: _Store(options, about, topic))
 
 
-class _Store:
-    """The positions of one connector, for one operation."""
-
+class _Store(LoopStore):
     def __init__(self, options: FilesToKafkaOptions, about: About, topic: PositionTopic) -> None:
-        self._options = options
-        self._about = about
-        self.topic = topic
         root = directory(about.checkpoints, about.connector)
         kept = files_read(options, about.group_id, about.connector, topic.patience)
-        self._earlier = EarlierUnits(
+        earlier = EarlierUnits(
             options, about.group_id, about.connector, topic.patience, lambda unit: root / unit, kept
         )
+        super().__init__(about, topic, earlier)
+        self._options = options
         client, root_path = client_config(options), urlsplit(options.path).path.rstrip("/")
         self._below = below_root(f"{root_path if '://' in options.path else options.path.rstrip('/')}/")
         self._names = KafkaNames(client, about.group_id, about.connector, topic.patience, self._below)
-        self.markers: Mapping[str, Marker] = self._earlier.markers()
-        self._positions: Mapping[str, Position] = topic.stands()
         self._queries: MarkedFiles[FilesToKafkaOptions] = MarkedFiles()
 
-    def units(self) -> list[str]:
-        """Returns all units that have begun."""
-        places = {place.unit for place in self._about.places}
-        return sorted({*self._positions, *self.markers, *places})
-
     def current(self, units: Sequence[str]) -> dict[str, list[Entry]]:
-        """Returns the positions of units. Raises ``OffsetsError``."""
         here = [unit for unit in units if unit in self._positions]
         values = self._names.values(here)
         return {
             unit: self._in_kafka(unit, values) if unit in here else self._of_earlier(unit) for unit in units
         }
-
-    def current_or_nothing(self, units: Sequence[str]) -> list[Entry]:
-        """Returns the positions to forget, which need not be readable."""
-        try:
-            return [entry for entries in self.current(units).values() for entry in entries]
-        except OffsetsError:
-            return []
 
     def _of_earlier(self, unit: str) -> list[Entry]:
         checkpoint = directory(self._about.checkpoints, self._about.connector) / unit
@@ -218,10 +191,6 @@ class _Store:
         for unit, position in self._earlier.taken_over(units, self.markers).items():
             if FileSnapshot.decode(position).files != len(before[unit]):
                 raise Replaced(f"an attempt has read files of unit {unit} meanwhile")
-
-    def _is_of_earlier(self, unit: str) -> bool:
-        marker = self.markers.get(unit)
-        return unit not in self._positions and self._earlier.is_known(unit, marker)
 
     def _by_path(self, values: Mapping[bytes, bytes]) -> dict[str, SourceFile]:
         """Returns the files of these names by their paths."""

@@ -113,12 +113,9 @@ class FilesInLoops(FilesToKafka, TaskConnector[FilesToKafkaOptions]):
         return open_files_task(options, context)
 
     def settle_layout(self, options: FilesToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
-        from cooperator.connectors.microbatch import notes
-        from cooperator.connectors.microbatch.members import positions_of
+        from cooperator.connectors.microbatch.members import settle_layout
 
-        positions = positions_of(context.group_id, client_config(options))
-        patience = positions.patience(context.cancelled, context.say)
-        notes.settle_layout(positions, context.connector, layout, patience)
+        settle_layout(client_config(options), context, layout)
 
     def ends(
         self, options: FilesToKafkaOptions, context: InstanceContext, units: Sequence[str]

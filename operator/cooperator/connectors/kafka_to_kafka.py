@@ -30,7 +30,7 @@ from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.collected import CollectedBatches
 from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
-from cooperator.connectors.microbatch.members import positions_of
+from cooperator.connectors.microbatch.members import settle_layout
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
 from cooperator.connectors.microbatch.ranges import Limits, Partition
@@ -161,9 +161,7 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
         return open_kafka_task(context, settings, lambda opening: _batches(options, context, opening))
 
     def settle_layout(self, options: KafkaToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
-        positions = positions_of(context.group_id, client_config(options))
-        patience = positions.patience(context.cancelled, context.say)
-        notes.settle_layout(positions, context.connector, layout, patience)
+        settle_layout(client_config(options), context, layout)
 
     def ends(
         self, options: KafkaToKafkaOptions, context: InstanceContext, units: Sequence[str]

@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, TypeVar
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.exactly_once import (
-    CheckpointBehind,
     LogLost,
     Marker,
     Replaced,
@@ -27,15 +26,14 @@ from cooperator.connectors.kafka_log import KafkaLogs, Patience, latest_markers
 from cooperator.connectors.kafka_sink import KafkaSinkOptions
 from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where
-from cooperator.connectors.offsets.unit_log import read_unit, unfence
+from cooperator.connectors.offsets.unit_log import unfence
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.unit_position import (
     Stated,
-    begun,
     check_fixed,
     fixed_options,
     move,
-    refuse_unknown,
+    read_known,
 )
 from cooperator.connectors.units import directory
 
@@ -143,13 +141,7 @@ class MarkedOffsets(ConnectorOffsets[K], Generic[K]):
         marker = unit.marker
         if marker is not None and marker.position is not None:
             return self.in_sink(options, unit, marker.position)
-        checkpoint = unit.place.checkpoint
-        if marker is not None:
-            try:
-                refuse_unknown(marker, begun(checkpoint, marker.batch))
-            except CheckpointBehind as error:
-                raise OffsetsError(f"unit {unit.place.unit}: {error}") from None
-        found = read_unit(checkpoint, lambda query, batch: marker is not None and marker.has(query, batch))
+        found = read_known(unit.place.unit, marker, unit.place.checkpoint)
         return self.in_checkpoint(options, unit.place, found.committed, found.ends)
 
     def _current_or_nothing(self, options: K, unit: MarkedUnit) -> list[Entry]:

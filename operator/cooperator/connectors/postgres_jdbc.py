@@ -5,6 +5,7 @@ as the same role and with the same encryption. The driver does not know all of l
 of the others is set, it is not used.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -12,6 +13,10 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     import psycopg
+
+    from cooperator.connectors.postgres import Database
+
+log = logging.getLogger(__name__)
 
 _LOGIN_S: Final = 10
 """The time for a connection, with encryption and authentication."""
@@ -86,6 +91,19 @@ def jdbc_settings(connection: "psycopg.Connection[Any]") -> JdbcSettings:
     }
     url = f"jdbc:postgresql://{host}:{info.port}/{quote(info.dbname, safe='')}"
     return JdbcSettings(url, info.hostaddr, info.port, properties)
+
+
+def fits_jdbc(database: "Database", done: str) -> bool:
+    """Returns whether Spark's tasks can connect as the member has.
+
+    Otherwise the member's log says that rows are ``done`` ("read", "written") by it alone, and why.
+    """
+    try:
+        database.run(jdbc_settings)
+    except NotByJdbc as error:
+        log.warning("%s: the JDBC driver has no counterpart, so rows are %s by the member alone", error, done)
+        return False
+    return True
 
 
 def jdbc_properties(parameters: Mapping[str, str], home: Path | None = None) -> Mapping[str, str]:

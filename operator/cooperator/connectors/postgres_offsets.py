@@ -9,13 +9,13 @@ Positions of earlier releases are taken over by it, as by a start.
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from typing import Final
 
-from cooperator.connectors.exactly_once import CheckpointBehind, Marker, OutputRecord, Replaced
+from cooperator.connectors.exactly_once import OutputRecord, Replaced
+from cooperator.connectors.loop_offsets import LoopStore, nothing_to_migrate, opened
 from cooperator.connectors.microbatch import notes
-from cooperator.connectors.microbatch.claims import Position
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError, altered, changes
@@ -33,9 +33,6 @@ from cooperator.connectors.units import directory
 _LIMIT_S: Final = 90.0
 _LOOK_S: Final = 30.0
 _TYPES: Final = {"incrementing": (int, "<number>"), "timestamp": (str, '"<time as PostgreSQL writes it>"')}
-
-After = Callable[[Mapping[str, list[Entry]]], Mapping[str, list[Entry]]]
-"""Returns the positions after a change, by those before it."""
 
 
 class TableOffsets(ConnectorOffsets[TableToKafkaOptions]):
@@ -71,10 +68,7 @@ class TableOffsets(ConnectorOffsets[TableToKafkaOptions]):
             return store.carry_out(store.current(units), after, dry_run=dry_run)
 
     def migrate(self, options: TableToKafkaOptions, about: About, *, dry_run: bool) -> list[Change]:
-        raise OffsetsError(
-            f"{about.connector}: the next start takes over the positions of earlier releases, so that there "
-            "is nothing to migrate"
-        )
+        raise nothing_to_migrate(about)
 
 
 def _unit_of(options: TableToKafkaOptions, partition: Json) -> str:
@@ -133,24 +127,15 @@ def _database(options: TableToKafkaOptions) -> Database:
     return Database(options, "offsets", threading.Event(), lambda text: None)
 
 
-@contextmanager
-def _opened(options: TableToKafkaOptions, about: About) -> "Iterator[_Store]":
-    with PositionTopic(client_config(options), about.group_id, about.connector, _LIMIT_S) as topic:
-        try:
-            yield _Store(options, about, topic)
-        except CheckpointBehind as error:
-            raise OffsetsError(str(error)) from None
+def _opened(options: TableToKafkaOptions, about: About) -> AbstractContextManager["_Store"]:
+    return opened(client_config(options), about, _LIMIT_S, lambda topic: _Store(options, about, topic))
 
 
-class _Store:
-    """The positions of one connector, for one operation."""
-
+class _Store(LoopStore):
     def __init__(self, options: TableToKafkaOptions, about: About, topic: PositionTopic) -> None:
         self._options = options
-        self._about = about
-        self._topic = topic
         self._root = directory(about.checkpoints, about.connector)
-        self._earlier = EarlierUnits(
+        earlier = EarlierUnits(
             options,
             about.group_id,
             about.connector,
@@ -158,24 +143,10 @@ class _Store:
             lambda unit: self._root / unit,
             lambda unit: TablePosition(),
         )
-        self._markers: Mapping[str, Marker] = self._earlier.markers()
-        self._positions: Mapping[str, Position] = topic.stands()
-
-    def units(self) -> list[str]:
-        """Returns all units that have begun."""
-        places = {place.unit for place in self._about.places}
-        return sorted({*self._positions, *self._markers, *places})
+        super().__init__(about, topic, earlier)
 
     def current(self, units: Sequence[str]) -> dict[str, list[Entry]]:
-        """Returns the positions of units. Raises ``OffsetsError``."""
         return {unit: _entries(unit, self._position(unit)) for unit in units}
-
-    def current_or_nothing(self, units: Sequence[str]) -> list[Entry]:
-        """Returns the positions to forget, which need not be readable."""
-        try:
-            return [entry for entries in self.current(units).values() for entry in entries]
-        except OffsetsError:
-            return []
 
     def carry_out(
         self, before: Mapping[str, list[Entry]], after: Mapping[str, list[Entry]], *, dry_run: bool
@@ -187,8 +158,8 @@ class _Store:
             # An offset counts rows of batches, and means nothing of the table.
             offsets = {unit: self._positions[unit].next if unit in self._positions else 0 for unit in after}
             ids = {unit: self._encoded(entries) for unit, entries in after.items()}
-            closing_records = [self._earlier.closing(unit) for unit in after if unit not in self._markers]
-            self._topic.move(offsets, ids, self._positions, closing_records)
+            closing_records = [self._earlier.closing(unit) for unit in after if unit not in self.markers]
+            self.topic.move(offsets, ids, self._positions, closing_records)
         return [change for unit in after for change in changes(before[unit], after[unit])]
 
     def forget(self, units: Sequence[str]) -> None:
@@ -196,13 +167,13 @@ class _Store:
         self._earlier.ensure()
         self._earlier.close([unit for unit in units if self._is_of_earlier(unit)])
         records: list[OutputRecord] = [self._earlier.closing(unit) for unit in units]
-        self._topic.move(dict.fromkeys(units), beside=records)
-        notes.forget(self._topic.positions, self._about.connector, self._topic.patience)
+        self.topic.move(dict.fromkeys(units), beside=records)
+        notes.forget(self.topic.positions, self._about.connector, self.topic.patience)
 
     def _position(self, unit: str) -> str:
         if unit in self._positions:
             return self._positions[unit].topic_id
-        return told(unit, self._markers.get(unit), self._root / unit)
+        return told(unit, self.markers.get(unit), self._root / unit)
 
     def _encoded(self, entries: Sequence[Entry]) -> str:
         # In the order of a position's parts.
@@ -212,9 +183,6 @@ class _Store:
     def _end_earlier(self, units: Mapping[str, object]) -> None:
         """Ends writers of earlier releases for good. Raises ``Replaced`` if they have written meanwhile."""
         of_earlier = {unit: self._position(unit) for unit in units if self._is_of_earlier(unit)}
-        for unit, position in self._earlier.taken_over(of_earlier, self._markers).items():
+        for unit, position in self._earlier.taken_over(of_earlier, self.markers).items():
             if position != of_earlier[unit]:
                 raise Replaced(f"an attempt has read rows of unit {unit} meanwhile")
-
-    def _is_of_earlier(self, unit: str) -> bool:
-        return unit not in self._positions and self._earlier.is_known(unit, self._markers.get(unit))

@@ -1,6 +1,5 @@
 """A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
 
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -27,7 +26,7 @@ from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
-from cooperator.connectors.postgres_jdbc import NotByJdbc, jdbc_settings
+from cooperator.connectors.postgres_jdbc import fits_jdbc
 from cooperator.connectors.postgres_lines import Texts, can_be_lines, texts
 from cooperator.connectors.postgres_position_offsets import positions_of
 from cooperator.connectors.postgres_sink import Chunk
@@ -45,8 +44,6 @@ from cooperator.connectors.topics import client_config
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-log = logging.getLogger(__name__)
 
 _MAX_OFFSETS: Final = 200_000
 """The maximum number of records in a batch of a task, unless the option for one partition is greater."""
@@ -158,7 +155,7 @@ def _parts(
             unit.letters.close()
 
     batches: Batches
-    by_jdbc = _copies_by_jdbc(database)
+    by_jdbc = fits_jdbc(database, "written")
     if queries and by_jdbc and not options.is_collected:
         batches = in_plan(queries)
     else:
@@ -173,15 +170,6 @@ def _parts(
         store="PostgreSQL",
         slots=slots,
     )
-
-
-def _copies_by_jdbc(database: Database) -> bool:
-    try:
-        database.run(jdbc_settings)
-    except NotByJdbc as error:
-        log.warning("%s: the JDBC driver has no counterpart, so rows are written by the member alone", error)
-        return False
-    return True
 
 
 def _query(

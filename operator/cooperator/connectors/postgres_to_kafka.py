@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from cooperator.connectors.base import Delivered
 from cooperator.connectors.kafka_sink import DELIVERED
-from cooperator.connectors.microbatch import notes
-from cooperator.connectors.microbatch.members import positions_of
+from cooperator.connectors.microbatch.members import settle_layout
 from cooperator.connectors.offsets.sources import ConnectorOffsets
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name
 from cooperator.connectors.postgres import Database
@@ -58,9 +57,7 @@ class PostgresToKafka(TaskConnector[TableToKafkaOptions]):
         return open_tables_task(options, context)
 
     def settle_layout(self, options: TableToKafkaOptions, context: InstanceContext, layout: Layout) -> None:
-        positions = positions_of(context.group_id, client_config(options))
-        patience = positions.patience(context.cancelled, context.say)
-        notes.settle_layout(positions, context.connector, layout, patience)
+        settle_layout(client_config(options), context, layout)
 
     def ends(
         self, options: TableToKafkaOptions, context: InstanceContext, units: Sequence[str]

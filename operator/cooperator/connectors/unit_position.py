@@ -16,8 +16,16 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from cooperator.connectors.exactly_once import Marker, OutputRecord, Replaced, UnitWriter
-from cooperator.connectors.offsets.unit_log import content_of, query_of, reached, rebuild
+from cooperator.connectors.exactly_once import CheckpointBehind, Marker, OutputRecord, Replaced, UnitWriter
+from cooperator.connectors.offsets.entries import OffsetsError
+from cooperator.connectors.offsets.unit_log import (
+    UnitLog,
+    content_of,
+    query_of,
+    reached,
+    read_unit,
+    rebuild,
+)
 from cooperator.connectors.options import OptionError, Options, Problem, option_names
 from cooperator.connectors.output_owner import ensure_query
 from cooperator.connectors.places import Place, names
@@ -153,6 +161,16 @@ def _fixed_values(options: Options) -> dict[str, object]:
         for field, info in type(options).model_fields.items()
         if (name := info.alias or field) in kept
     }
+
+
+def read_known(unit: str, marker: Marker | None, checkpoint: Place) -> UnitLog:
+    """Reads the checkpoint of a unit whose marker has no position. Raises ``OffsetsError``."""
+    if marker is not None:
+        try:
+            refuse_unknown(marker, begun(checkpoint, marker.batch))
+        except CheckpointBehind as error:
+            raise OffsetsError(f"unit {unit}: {error}") from None
+    return read_unit(checkpoint, lambda query, batch: marker is not None and marker.has(query, batch))
 
 
 def begun(checkpoint: Place, batch: int, kept: KeptPosition | None = None) -> Begun:

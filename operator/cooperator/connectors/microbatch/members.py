@@ -4,9 +4,12 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.ends import EndWatcher
 from cooperator.connectors.microbatch.kafka_positions import KafkaPositions
 from cooperator.connectors.microbatch.spark_batches import SparkEnds
+from cooperator.connectors.tasks import InstanceContext
+from cooperator.connectors.units import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +30,13 @@ def positions_of(group_id: str, client: Mapping[str, Any]) -> KafkaPositions:
         if key not in _positions:
             _positions[key] = KafkaPositions(group_id, client)
         return _positions[key]
+
+
+def settle_layout(client: Mapping[str, Any], context: InstanceContext, layout: Layout) -> None:
+    """See ``notes.settle_layout``; ``client`` has the settings of the cluster with the positions."""
+    positions = positions_of(context.group_id, client)
+    patience = positions.patience(context.cancelled, context.say)
+    notes.settle_layout(positions, context.connector, layout, patience)
 
 
 def watcher_of(spark: "SparkSession", settings: Mapping[str, str]) -> EndWatcher:

@@ -24,7 +24,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     run_batch,
 )
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_jdbc import JdbcSettings, NotByJdbc, jdbc_settings
+from cooperator.connectors.postgres_jdbc import JdbcSettings, fits_jdbc, jdbc_settings
 from cooperator.connectors.postgres_source import SourceTable
 from cooperator.connectors.records import as_records
 from cooperator.connectors.tablelogs.forms import RecordForms
@@ -69,7 +69,7 @@ class TableBatches(SparkBatches):
         self._options = source.options
         self._forms: dict[Partition, RecordForms] = {}
         self._server: dict[str, Any] | None = None
-        self._by_jdbc = _reads_by_jdbc(source.database)
+        self._by_jdbc = fits_jdbc(source.database, "read")
         self._plans: dict[str, Any] = {}
         for partition, table in source.tables.items():
             if not self._options.transform_sql:
@@ -251,12 +251,3 @@ class TableBatches(SparkBatches):
                 "pool": self._tables.pool,
             }
         return self._server
-
-
-def _reads_by_jdbc(database: Database) -> bool:
-    try:
-        database.run(jdbc_settings)
-    except NotByJdbc as error:
-        log.warning("%s: the JDBC driver has no counterpart, so rows are read by the member alone", error)
-        return False
-    return True

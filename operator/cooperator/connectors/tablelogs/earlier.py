@@ -1,10 +1,9 @@
 """Positions of tables as earlier releases left them, in checkpoints and markers."""
 
-from cooperator.connectors.exactly_once import CheckpointBehind, Marker
-from cooperator.connectors.offsets.entries import OffsetsError
-from cooperator.connectors.offsets.unit_log import end_of_batch, read_unit
+from cooperator.connectors.exactly_once import Marker
+from cooperator.connectors.offsets.unit_log import end_of_batch
 from cooperator.connectors.places import Place
-from cooperator.connectors.unit_position import KeptPosition, Stated, begun, refuse_unknown
+from cooperator.connectors.unit_position import KeptPosition, Stated, read_known
 
 
 class TablePosition(KeptPosition):
@@ -24,10 +23,5 @@ def told(unit: str, marker: Marker | None, checkpoint: Place) -> str:
     """Returns the position of a unit without changing anything. Raises ``OffsetsError``."""
     if marker is not None and marker.position is not None:
         return marker.position
-    if marker is not None:
-        try:
-            refuse_unknown(marker, begun(checkpoint, marker.batch))
-        except CheckpointBehind as error:
-            raise OffsetsError(f"unit {unit}: {error}") from None
-    found = read_unit(checkpoint, lambda query, batch: marker is not None and marker.has(query, batch))
-    return found.ends[0] if found.ends else ""
+    ends = read_known(unit, marker, checkpoint).ends
+    return ends[0] if ends else ""
