@@ -62,6 +62,8 @@ class HeldReports:
         self.asking: list[ev.AnswerReport] = []
         self._joined_ms = 0
         """The time of the last round."""
+        self._silent: set[str] = set()
+        """The members that have not reported since they joined."""
         self._waits_ms: Mapping[str, int] = {}
         """Until when new tasks wait for each member."""
         self._late: frozenset[str] = frozenset()
@@ -75,6 +77,7 @@ class HeldReports:
         requests += [ready.request for ready in (*self.ready, *self.asking)]
         self._held, self._heard_ms, self.ready, self.asking = {}, {}, [], []
         self._answering, self._waits_ms, self._late, self._own = {}, {}, frozenset(), {}
+        self._silent = set()
         return [ev.AnswerReport(request, None) for request in requests]
 
     def dismiss(self) -> None:
@@ -100,6 +103,7 @@ class HeldReports:
         ]
         self._held = {i: held for i, held in self._held.items() if _is_member(group, held.report)}
         self._joined_ms = now_ms
+        self._silent = {i for i, m in group.members.items() if m.sequence == 0}
         # They have not reported while they joined.
         self._heard_ms = dict.fromkeys(group.members, now_ms)
         self._waits_ms, self._late = {}, frozenset()
@@ -136,9 +140,10 @@ class HeldReports:
         return unheard.union(self._late, revoking)
 
     def _unheard(self, group: ReconciledGroup, now_ms: int) -> frozenset[str]:
-        without = {i: m for i, m in group.members.items() if not group.target_of(i).tasks}
-        silent = frozenset(i for i, m in without.items() if m.sequence == 0)
-        return frozenset(without) if silent and now_ms < self._joined_ms + JOINED_MS else silent
+        silent = frozenset(i for i in self._silent & group.members.keys() if not group.target_of(i).tasks)
+        if not silent or now_ms >= self._joined_ms + JOINED_MS:
+            return silent
+        return frozenset(i for i in group.members if not group.target_of(i).tasks)
 
     def withdrawn(self, now_ms: int) -> Mapping[str, frozenset[TaskId]]:
         """The new tasks that need not wait for their members."""
@@ -205,6 +210,7 @@ class HeldReports:
             out.append(ev.AnswerReport(held.request, Rejection.DUPLICATE_SEQUENCE_NUMBER))
         if self._consider(request, report, now_ms, is_held=False):
             self._heard_ms[report.identity] = now_ms
+            self._silent.discard(report.identity)
             self._is_back(report.identity)
             self._note(report)
         return out
