@@ -1,6 +1,7 @@
 """A learner of a real query's state follows its commits in the same JVM; the next attempt takes it over."""
 
 import hashlib
+import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from cooperator.runtime import TaskSpec
 from cooperator.runtime.learners import Learned, Learners
 from cooperator.runtime.spark_stores import SparkStore, rehearse
 from tests.harness.support import eventually, slow
+from tests.runtime.learned_unit import ROOMY
 from tests.runtime.spark_bench import SparkBench, spark_bench
 from tests.runtime.test_pipeline import rows_in
 from tests.runtime.test_state_reading import UPDATES, ask, counts
@@ -83,6 +85,12 @@ class LearnedStream(Stream):
     def digest(self) -> str:
         files = sorted(file for file in self.checkpoint.rglob("*") if file.is_file())
         return hashlib.sha256(repr([(file, file.read_bytes()) for file in files]).encode()).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def _roomy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learners leave a tenth of the disk free, which the machine of a test may not have."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: ROOMY)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cooperator.connectors.learned_state import NotLearnable, StoreFiles, StoreKey, files_of, versions_in
 from cooperator.connectors.offsets.unit_log import content_of, record_setting, recorded_settings
-from cooperator.runtime.unit_learner import Behind, Disk, NoRoom, UnitLearner
+from cooperator.runtime.unit_learner import SKIPPED, Behind, Disk, NoRoom
 from tests.runtime.learned_unit import CHANGELOG, SNAPSHOT, Stores, Unit
 
 
@@ -96,7 +96,7 @@ TestLearning.settings = settings(max_examples=40, stateful_step_count=30, deadli
 def test_a_learner_tells_how_much_it_has_to_read(unit: Unit, tmp_path: Path) -> None:
     told: list[Behind] = []
     stores = Stores(unit)
-    learner = UnitLearner(unit.checkpoint, tmp_path / "local", stores.open, told.append)
+    learner = stores.learner(tmp_path / "local", told.append, skipped=SKIPPED)
     assert learner.look() == Behind(0, 0), "a unit without a commit"
     for _ in range(3):
         unit.commit()
