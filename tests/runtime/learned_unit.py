@@ -13,7 +13,7 @@ CHANGELOG, SNAPSHOT = 10, 100
 """The sizes of files in bytes."""
 
 ROOMY = Disk(total=1000_000, free=1000_000)
-"""What learners of the tests see instead of the machine's disk, which may be nearly full."""
+"""Learners of the tests see it instead of the machine's disk, which may be nearly full."""
 
 
 class Unit:
