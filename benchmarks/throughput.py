@@ -93,7 +93,8 @@ def copies(options: argparse.Namespace, sink: Sink, *names: str) -> Iterator[lis
 def conversions(options: argparse.Namespace) -> Iterator[list[Turn]]:
     for sink in options.sinks:
         cases: dict[str, list[Turn]] = {}
-        for load in loads(options, sink, ("bytes", "json", "json-schema", "avro")):
+        flawed: tuple[Converter, ...] = ("flawed json",) if sink == "kafka" else ()
+        for load in loads(options, sink, ("bytes", "json", "json-schema", "avro", *flawed)):
             for name, contender in contenders(options, "spark", "cooperator").items():
                 if name == "cooperator" or load.converter in ("bytes", "json"):
                     case = f"{'parquet' if sink == 'files' else 'Kafka'}, {_case(load)}"

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, Self
 
 Sink = Literal["kafka", "files", "postgres"]
-Converter = Literal["bytes", "json", "json-schema", "avro"]
+Converter = Literal["bytes", "json", "json-schema", "avro", "flawed json"]
+"""In flawed JSON each hundredth record is not JSON; it goes to the sink as a dead letter."""
 
 ROOT: Final = Path(__file__).parents[2]
 COPY_PREFIX: Final = "copy"

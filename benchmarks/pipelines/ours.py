@@ -156,8 +156,10 @@ def config_of(job: Job) -> dict[str, str]:
     config = {"topics": job.topic, "trigger.interval.ms": str(job.trigger_ms)}
     config["key.converter"] = "string" if job.sink == "postgres" else "bytes"
     config["value.converter"] = _value_converter(job)
-    if job.converter == "json":
+    if job.converter.endswith("json"):
         config["value.schema"] = VALUE_DDL
+    if job.converter == "flawed json":
+        config |= {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": job.target}
     if job.converter == "avro":
         config["schema.registry.url"] = job.registry_url
     if job.sink == "kafka":
@@ -181,4 +183,4 @@ def config_of(job: Job) -> dict[str, str]:
 def _value_converter(job: Job) -> str:
     if job.sink == "postgres" and job.converter == "bytes":
         return "string"
-    return job.converter
+    return job.converter.removeprefix("flawed ")

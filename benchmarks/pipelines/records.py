@@ -86,6 +86,8 @@ class Rows:
         """The encoder from a number to a record's value. Registers the schema, for avro."""
         if self.converter in ("bytes", "json"):
             return lambda number: self.text(number).encode()
+        if self.converter == "flawed json":
+            return lambda number: self.text(number).encode()[1 if number % 100 == 50 else 0 :]
         if self.converter == "json-schema":
             schema = json.dumps(_CONNECT_SCHEMA, separators=(",", ":"))
             return lambda number: f'{{"schema":{schema},"payload":{self.text(number)}}}'.encode()

@@ -133,7 +133,7 @@ def ratio(contenders: Mapping[str, Sequence[Turn]], name: str, bound: Bound) -> 
 
 def judged(contenders: Mapping[str, Sequence[Turn]], name: str, bounds: Sequence[Bound]) -> str:
     """Whether a row of ours meets its bounds; empty for others, and where there is nothing to divide by."""
-    if not name.startswith(OURS) or name.endswith((", bytes", ", json")):
+    if not name.startswith(OURS) or name.endswith((", bytes", "json")):
         return ""
     verdicts = []
     for bound in bounds:

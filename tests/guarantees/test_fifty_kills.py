@@ -21,7 +21,7 @@ from tests.runtime.postgres import Postgres
 KILLS = 50
 KINDS = ("python", "jvm", "group")
 SEED = 50
-_RECORDS, _PAUSE_S = 20, 0.5
+_RECORDS, _PAUSE_S = 5, 0.5
 
 pytestmark = [
     pytest.mark.real,

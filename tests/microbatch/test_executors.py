@@ -1,21 +1,21 @@
 """Slots on executors of a standalone cluster: each has its producer there, and an executor may be killed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoder import SettledColumn
-from cooperator.connectors.decoding import read_envelope
 from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.collected import CollectedBatches
+from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
-from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget
 from cooperator.connectors.planned_decoding import DecodingPlanner
-from cooperator.connectors.registry import Undecodable
 from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task
@@ -70,20 +70,27 @@ def test_executors_decode_records_and_a_slot_with_a_bad_one_goes_on_with_its_pro
             f"'{output}' AS topic", "CAST(value.id AS STRING) AS value"
         )
 
+    class Refusing:
+        """A conversion that refuses each record it is asked for."""
+
+        def refused(self, raw: pa.Table, spark: Any) -> list[Letter]:
+            return [Letter(row, "VALUE_CONVERTER", ValueError("bad")) for row in raw.to_pylist()]
+
+        def note(self, letters: Any) -> None: ...
+
+    def letters_of(range_: OffsetRange, letters: Sequence[Letter]) -> list[OutputRecord]:
+        return [OutputRecord(None, one.row["value"] + b" is left out", topic=output) for one in letters]
+
     def by_row(partition: Partition, raw: pa.Table) -> list[OutputRecord]:
-        found = []
-        for data in raw["value"].to_pylist():
-            try:
-                found.append(OutputRecord(None, b"%d" % read_envelope(data)[1]["id"], topic=output))
-            except Undecodable:
-                continue
-        return found
+        raise AssertionError("no record has to be converted row by row")
 
     places, write = cluster.create(unique, 4), json_schema_encoder(kind)
     task = Task(far_session, cluster, unique, places, in_plan, slot_size=10)
     source, target = BatchSource(cluster.java), BatchTarget(task.slots, task.positions, dict(cluster.java))
     slow_way = CollectedBatches(far_session, source, lambda rows: rows.select("value"), target, by_row)
-    batches = task.loop.batches = PlannedFirst(lambda partition: task.batches, slow_way, 1_000)
+    conversion_of: Any = lambda partition: Refusing()  # noqa: E731
+    leaving_out = LeavingOut(far_session, conversion_of, letters_of)
+    batches = task.loop.batches = PlannedFirst(lambda partition: task.batches, slow_way, 1_000, leaving_out)
     wanted = 0
     with task:
         for bad in (0, 1, 0):
@@ -96,5 +103,5 @@ def test_executors_decode_records_and_a_slot_with_a_bad_one_goes_on_with_its_pro
             )
         assert task.ownership.recoveries == 0, task.said
     assert batches.counts.refused > 0
-    assert batches.counts.planned > batches.counts.by_row > 0
-    assert task.values() == sorted(str(one) for one in range(50) for _ in range(12))
+    assert (batches.counts.left_out, batches.counts.planned) == (1, 600)
+    assert task.values() == sorted(["bad is left out", *(str(one) for one in range(50) for _ in range(12))])

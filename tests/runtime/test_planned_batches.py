@@ -27,17 +27,24 @@ WIDER = pa.struct([("id", pa.int64()), ("name", pa.string()), ("more", pa.int32(
 
 
 class ByRow:
-    """The number of records that are converted row by row, by connector."""
+    """The number of records in batches that are converted row by row, and of those that failed in Spark's
+    tasks and were converted alone, by connector."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: Counter[str] = Counter()
-        table = Conversion.table
+        self.failing: Counter[str] = Counter()
+        table, refused = Conversion.table, Conversion.refused
 
         def counted(conversion: Conversion, raw: pa.Table, session: Any) -> Any:
             self.records[conversion._context.task.connector] += raw.num_rows
             return table(conversion, raw, session)
 
+        def alone(conversion: Conversion, raw: pa.Table, session: Any) -> Any:
+            self.failing[conversion._context.task.connector] += raw.num_rows
+            return refused(conversion, raw, session)
+
         monkeypatch.setattr(Conversion, "table", counted)
+        monkeypatch.setattr(Conversion, "refused", alone)
 
 
 CASES = [
@@ -144,25 +151,35 @@ def test_clean_batches_are_converted_in_the_plan_and_a_bad_record_is_left_out_on
     arrive(540)
     assert by_row.records == first, "clean batches of settled types are converted in the plan"
 
-    for converter in writers:
-        spark.produce(f"{unique}-{converter}", [{"value": b"bad", "partition": 1}])
-    produce(lambda converter: writers[converter], 540, 10)
-    arrive(550)
-    for name in names.values():
-        eventually(lambda name=name: len(spark.records(f"{name}-dead")) == 1, 60, name)
-    produce(lambda converter: wider[converter], 550, 10)
-    arrive(560)
-    bad = Counter(by_row.records)
-    assert all(bad[name] > first[name] for name in names.values())
+    def letters(name: str) -> list[bytes | None]:
+        return sorted(value or b"" for _, value in spark.records(f"{name}-dead"))
 
-    def planned_again() -> bool:
-        before, count = Counter(by_row.records), ids(cases[0]).total()
-        produce(lambda converter: writers[converter], count, 2)
-        arrive(count + 2)
-        return by_row.records == before
-
-    eventually(planned_again, 60)
+    wanted: list[bytes] = []
+    for count in (550, 600, 850):
+        # Bad records come first, and among the others.
+        bad = [b"bad %d" % count, b"bad", *([b"b"] * (count // 100))]
+        for converter in writers:
+            spark.produce(f"{unique}-{converter}", [{"value": bad[0], "partition": 1}])
+        between = ids(cases[0]).total()
+        produce(lambda converter: writers[converter], between, 5)
+        for converter in writers:
+            spark.produce(f"{unique}-{converter}", [{"value": one, "partition": 0} for one in bad[1:]])
+        produce(lambda converter, between=between: writers[converter], between + 5, count - between - 5)
+        arrive(count)
+        wanted = sorted([*wanted, *bad])
+        for name in names.values():
+            eventually(lambda name=name, wanted=wanted: letters(name) == wanted, 60, name)
+    assert by_row.records == first, "no batch is converted row by row for its bad records"
+    alone = Counter(by_row.failing)
+    assert all(alone[name] >= len(wanted) for name in names.values())
+    produce(lambda converter: wider[converter], 850, 10)
+    arrive(860)
+    produce(lambda converter: writers[converter], 860, 200)
+    arrive(1_060)
+    assert by_row.records == first, "a new type makes another plan"
+    assert (by_row.failing - alone).total() <= 20 * len(cases), "few records tell that their type is new"
+    assert (by_row.failing - alone).total() <= 8 * len(cases), "one record tells that its type is new"
     for name in names.values():
-        assert [value for _, value in spark.records(f"{name}-dead")] == [b"bad"], name
+        assert letters(name) == wanted, name
     assert spark.unharmed(tasks)
     spark.stop(*tasks)

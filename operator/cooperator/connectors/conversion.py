@@ -107,6 +107,7 @@ class Conversion:
         self._decoder = Decoder(options, memory, avro) if options.by_record else None
         self._is_planned = not options.select or treats_rows_alone(options.select)
         self._outcomes = Outcomes(self._outcome, one_table)
+        self._newest: Types = ()
 
     def relation(self, records: "DataFrame") -> "DataFrame":
         """Returns converted records, whose types are given or decoded already (``decoding``)."""
@@ -115,15 +116,29 @@ class Conversion:
     def decoding(self, planner: DecodingPlanner) -> Decoding | None:
         """Returns how a plan decodes the next batch; None if it has to be converted row by row.
 
-        The plan gives the rows of ``table``, unless it fails for a row: where all records have the types that
-        earlier batches have settled.
+        The plan gives the rows of ``table``, unless it fails for a row: where all records have the types of
+        the last one that ``table`` has converted, or those that earlier batches have settled.
         """
         if self._decoder is None:
             return Decoding()
-        known = self._decoder.known
-        if not (self._is_planned and is_known(known) and self._outcomes.accepts(known)):
-            return None
-        return planner.decoding(self._decoder.settled())
+        for types in (self._newest, self._decoder.known) if self._is_planned else ():
+            if is_known(types) and self._outcomes.accepts(types):
+                return planner.decoding(self._decoder.settled(types))
+        return None
+
+    def refused(self, raw: "pa.Table", session: "SparkSession") -> list[Letter] | None:
+        """Returns these records as those that are left out; None if one of them can be converted.
+
+        Their types are settled as those of a batch are. Raises what ``table`` raises.
+        """
+        parts, left_out = self._table(raw, session)
+        return None if any(part.rows.num_rows for part in parts) else left_out
+
+    def note(self, left_out: Sequence[Letter]) -> None:
+        """Writes into the log how many records of a batch are left out."""
+        if left_out:
+            why = reason(left_out[0].error)
+            log.warning("%s: skipped %d records: %s", self._context.unit, len(left_out), why)
 
     def table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
         """Returns the rows of a batch's records, and the records left out.
@@ -131,14 +146,17 @@ class Conversion:
         Raises ``ConversionFailed`` when no record may be left out, and ``OptionError`` when the SELECT, or
         the sink, refuses all records because of their types.
         """
+        parts, left_out = self._table(raw, session)
+        self.note(left_out)
+        return parts, left_out
+
+    def _table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
         import pyarrow as pa
 
         if self._decoder is None:
             parts, found = self._part(raw, session)
         else:
             parts, found = self._decoded(self._decoder, raw, session)
-        if found:
-            log.warning("%s: skipped %d records: %s", self._context.unit, len(found), reason(found[0].error))
         found.sort(key=lambda one: one.row)
         left_out = raw.take(pa.array([one.row for one in found], pa.int64())).to_pylist()
         return parts, [Letter(row, one.stage, one.error) for row, one in zip(left_out, found, strict=True)]
@@ -196,6 +214,9 @@ class Conversion:
             left_out += [_LeftOut(numbers[one.row], one.stage, one.error) for one in failed]
             parts += more
         decoder.remember(remembered)
+        usable = [kind for kind in kinds if kind.types not in refusals and is_known(kind.types)]
+        if usable:
+            self._newest = max(usable, key=lambda kind: kind.numbers[-1]).types
         return parts, left_out
 
     def _outcome(self, no_rows: "pa.Table", session: "SparkSession") -> "DataFrame":

@@ -77,13 +77,13 @@ class Decoder:
         """The types that ``remember`` has kept, in this incarnation of the unit or an earlier one."""
         return self._known
 
-    def settled(self) -> "list[SettledColumn]":
-        """Returns the columns that are decoded, with the types that ``remember`` has kept.
+    def settled(self, types: Types) -> "list[SettledColumn]":
+        """Returns the columns that are decoded, with these types.
 
         Schemas are those that were read by any unit that shares the reader.
         """
         found = []
-        for (name, decode), kind in zip(self._decode.items(), self._known, strict=True):
+        for (name, decode), kind in zip(self._decode.items(), types, strict=True):
             if isinstance(decode, AvroReader):
                 found.append(SettledColumn(name, "avro", kind, decode.schemas(kind)))
             else:

@@ -2,17 +2,19 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.access import of_java
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import COORDINATES, Conversion, converted
+from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoding import fields_of_value
+from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.files_position_offsets import directory
 from cooperator.connectors.files_target import KafkaToFilesOptions
-from cooperator.connectors.intents.batches import FileBatches
+from cooperator.connectors.intents.batches import FileBatches, FilePlan
 from cooperator.connectors.intents.collected_stager import CollectedStager
 from cooperator.connectors.intents.directory import Directory
 from cooperator.connectors.intents.moves import newest_claim
@@ -26,6 +28,7 @@ from cooperator.connectors.kafka_source import consumer_settings
 from cooperator.connectors.memory import UnitMemory
 from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.letters import UnitLetters
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
@@ -35,7 +38,7 @@ from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSet
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.parts import as_one_table
 from cooperator.connectors.places import hadoop_settings
-from cooperator.connectors.planned_decoding import Decoding, failing_once
+from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import check_partition_by
 from cooperator.connectors.tasks import TaskContext
@@ -110,20 +113,23 @@ def _parts(
     full = min(options.flush_size, options.max_offsets)
     rotator = Rotator(Rotation(full, options.rotate_interval_ms, options.max_file_bytes))
 
-    def in_plan(decoding: Decoding) -> FileBatches:
+    def in_plan(decoding: Decoding) -> FilePlan:
         def rows(records: "DataFrame") -> "DataFrame":
-            found = converted(decoding.applied(records), options, COORDINATES, _finish(options))
-            return failing_once(found) if options.is_collected else found
+            return converted(decoding.applied(records), options, COORDINATES, _finish(options))
 
         try:
-            stager = SparkStager(spark, source, rows, file_format)
+            stager = SparkStager(spark, source, rows, file_format, can_fail=options.is_collected)
         except RowsMoved as error:
             remedy = "use a SELECT that treats each record by itself, or the class spark"
             raise OptionError([Problem(options.select_option, options.select, str(error), remedy)]) from error
-        return FileBatches(owned, stager, rotator.wrote)
+        return FilePlan(owned, stager, rotator.wrote)
 
     def convert(range_: OffsetRange, raw: "pa.Table") -> "pa.Table | None":
         return by_unit[range_.partition].rows(range_, raw, spark)
+
+    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
+        by_unit[range_.partition].put(range_, found)
+        return ()
 
     def close() -> None:
         for unit in by_unit.values():
@@ -134,7 +140,8 @@ def _parts(
         stager = CollectedStager(spark, source, convert, file_format)
         plans = Plans(spark, lambda partition: by_unit[partition].conversion, in_plan)
         by_row = FileBatches(owned, stager, rotator.wrote, close)
-        batches = PlannedFirst(plans.of, by_row, options.max_offsets)
+        leaving_out = LeavingOut(spark, lambda partition: by_unit[partition].conversion, put)
+        batches = PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out)
     else:
         batches = in_plan(Decoding())
     return LoopParts(
@@ -202,9 +209,12 @@ class _Unit:
     def rows(self, range_: OffsetRange, raw: "pa.Table", spark: "SparkSession") -> "pa.Table | None":
         """Returns the rows; the records that are left out are in the dead-letter topic then."""
         parts, left_out = self.conversion.table(raw, spark)
+        self.put(range_, left_out)
+        return as_one_table(parts)
+
+    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> None:
         if self._options.dead_letters:
             self.letters.put(left_out, self._owned.line(range_.partition), range_.end)
-        return as_one_table(parts)
 
 
 def conversion(

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, model_validator
 from cooperator.connectors.access import of_java
 from cooperator.connectors.base import Delivered
 from cooperator.connectors.conversion import Conversion, ConversionOptions, converted, ensure_letters
-from cooperator.connectors.dead_letters import LETTER_BYTES, letters
+from cooperator.connectors.dead_letters import LETTER_BYTES, Letter, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
 from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
@@ -30,10 +30,11 @@ from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.collected import CollectedBatches
 from cooperator.connectors.microbatch.kafka_task import Opening, TaskSettings, open_kafka_task
+from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.members import settle_layout
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
-from cooperator.connectors.microbatch.ranges import Limits, Partition
+from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.parts import in_order
@@ -221,7 +222,12 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
 
     by_row = CollectedBatches(opening.spark, source, possible, opening.target, convert)
     plans = Plans(opening.spark, lambda partition: units[partition].conversion, prepared)
-    return PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=is_apart)
+
+    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
+        return units[range_.partition].letters(found)
+
+    leaving_out = LeavingOut(opening.spark, lambda partition: units[partition].conversion, put)
+    return PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=is_apart)
 
 
 def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[DataFrame], DataFrame]":
@@ -278,9 +284,11 @@ class _Unit:
         options = self._options
         parts, left_out = self.conversion.table(raw, session)
         found = list(_records((row for _, row in in_order(parts)), options, self._target))
-        if options.dead_letters:
-            found += letters(left_out, options.dead_letters, self._context)
-        return found
+        return [*found, *self.letters(left_out)]
+
+    def letters(self, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:
+        topic = self._options.dead_letters
+        return tuple(letters(left_out, topic, self._context)) if topic else ()
 
 
 def _records(

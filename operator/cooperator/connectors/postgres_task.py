@@ -1,18 +1,21 @@
 """A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.access import of_java
 from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoding import fields_of_value
+from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
 from cooperator.connectors.microbatch.batches import Batches
 from cooperator.connectors.microbatch.copy_batches import CopyBatches, CopyQuery
+from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.letters import UnitLetters
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
@@ -150,6 +153,10 @@ def _parts(
     def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
         return by_record[partition].chunks(raw, spark, range_)
 
+    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
+        by_record[range_.partition].put(range_, found)
+        return ()
+
     def close() -> None:
         for unit in by_record.values():
             unit.letters.close()
@@ -162,7 +169,10 @@ def _parts(
         batches = by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
         if options.is_collected and by_jdbc:
             plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
-            batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
+            leaving_out = LeavingOut(spark, lambda partition: by_record[partition].conversion, put)
+            batches = PlannedFirst(
+                plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
+            )
     return LoopParts(
         ownership=owned,
         batches=batches,
@@ -250,9 +260,12 @@ class _Unit:
         """Returns the rows; the records that are left out are in the dead-letter topic then."""
         parts, left_out = self.conversion.table(raw, spark)
         chunks = chunks_of(parts, self._target, self._topic)
+        self.put(range_, left_out)
+        return chunks
+
+    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> None:
         if self._options.dead_letters:
             self.letters.put(left_out, self._owned.line(self._unit), range_.end)
-        return chunks
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
         return as_rows(rows, self._options, self._described() if self._options.tolerance == "all" else None)

@@ -4,7 +4,7 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cooperator.connectors.intents.naming import placed, visible_name
 from cooperator.connectors.intents.stores import FileStore
@@ -12,6 +12,9 @@ from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.intents.values import StagedFile
 from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +47,11 @@ class Stager(Protocol):
 
     def cancel(self) -> None:
         """Ends a ``write`` in another thread."""
+
+
+class SearchingStager(Stager, Protocol):
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        """Returns records that cannot be converted; see ``PlannedBatches``."""
 
 
 class FileBatches:
@@ -136,6 +144,19 @@ class FileBatches:
         for cut, size_bytes in sizes.items():
             self._wrote(cut.partition, cut.size, size_bytes)
         return written
+
+
+class FilePlan(FileBatches):
+    """A ``PlannedBatches`` of a task."""
+
+    def __init__(
+        self, units: FileUnits, stager: SearchingStager, wrote: Callable[[Partition, int, int], None]
+    ) -> None:
+        super().__init__(units, stager, wrote)
+        self._searching = stager
+
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        return self._searching.failing(slots, most)
 
 
 def _slot_of(partition: Partition, slots: Sequence[Sequence[OffsetRange]]) -> int:

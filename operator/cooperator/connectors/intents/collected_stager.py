@@ -4,14 +4,13 @@ They are for batches that Spark's plan cannot convert: records that bring new ty
 out.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.intents.batches import StageFailed, Written
 from cooperator.connectors.intents.naming import folder_of
 from cooperator.connectors.intents.spark_stager import FileFormat
-from cooperator.connectors.microbatch.ranges import OffsetRange
+from cooperator.connectors.microbatch.ranges import OffsetRange, encoded
 from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
     JobGroup,
@@ -49,7 +48,7 @@ class CollectedStager:
         from pyspark.errors import PySparkException
 
         self._group.enter()
-        slots = json.dumps([[[*each.partition, each.start, each.end]] for each in ranges])
+        slots = encoded([[each] for each in ranges])
         try:
             raw = read(self._spark, self._source, ranges=slots).toArrow()
         except (PySparkException, Py4JJavaError) as error:

@@ -1,23 +1,25 @@
 """Stages the rows of a batch by one Spark job: read from Kafka, converted by the plan, written by the
 tasks."""
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cooperator.connectors.intents.batches import StageFailed, Written
-from cooperator.connectors.microbatch.ranges import OffsetRange
+from cooperator.connectors.microbatch.ranges import OffsetRange, encoded
 from cooperator.connectors.microbatch.spark_batches import (
     LEAST_SLOTS,
     BatchSource,
+    FailingSearch,
     JobGroup,
     read,
     read_failure,
 )
+from cooperator.connectors.planned_decoding import failing_once
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -64,10 +66,13 @@ class SparkStager:
         source: BatchSource,
         transform: "Callable[[DataFrame], DataFrame]",
         file_format: FileFormat,
+        *,
+        can_fail: bool = False,
     ) -> None:
         """``spark`` is the task's own session. ``transform`` keeps each record where it was read.
 
-        Raises ``RowsMoved`` if it does not: rows of two units would be in one file.
+        Raises ``RowsMoved`` if it does not: rows of two units would be in one file. With ``can_fail`` a job
+        that fails for a row is not tried again.
         """
         untyped: Any = spark
         self._spark = spark
@@ -75,6 +80,7 @@ class SparkStager:
         self._source = source
         self._transform = transform
         self._format = file_format
+        self._can_fail = can_fail
         self._group = JobGroup(spark, f"files of {source.pool}", "a batch of files")
         file_format.prepare(spark)
         # A plan that moves no rows has nothing to adapt, and another one shows by its number of partitions.
@@ -95,15 +101,23 @@ class SparkStager:
         from pyspark.sql import Observation
 
         self._group.enter()
-        slots = json.dumps([[[*each.partition, each.start, each.end]] for each in ranges])
+        slots = encoded([[each] for each in ranges])
         counted = Observation()
         try:
             rows = self._transform(read(self._spark, self._source, ranges=slots))
+            if self._can_fail:
+                rows = failing_once(rows)
             rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
             self._format.save(rows, directory)
         except (PySparkException, Py4JJavaError) as error:
             raise StageFailed(*read_failure(self._java, error)) from error
         return Written(int(counted.get["rows"]))
+
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        """Returns records that the transform fails for; see ``PlannedBatches``."""
+        self._group.enter()
+        rows = self._transform(read(self._spark, self._source, slots=len(slots)))
+        return FailingSearch(self._spark, lambda: rows).find(slots, most)
 
     def cancel(self) -> None:
         self._group.cancel()

@@ -3,9 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Stand(NamedTuple):
@@ -73,6 +76,14 @@ class OpenFailed(Exception):
         self.kind = kind
 
 
+class SearchFailed(Exception):
+    """Records that a plan fails for could not be searched."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
 @dataclass(frozen=True, slots=True)
 class Owned:
     """The units that an attempt may write: from these positions, with the producers of this session.
@@ -126,3 +137,16 @@ class Batches(Protocol):
 
     def close(self) -> None:
         """Closes the producers, and aborts what they have not committed."""
+
+
+class PlannedBatches(Batches, Protocol):
+    """Batches whose records are converted by Spark's tasks.
+
+    It reports ``FailureKind.ROWS`` for each slot of which it has written nothing for that reason.
+    """
+
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        """Returns records that the plan fails for, as they were read, up to ``most`` of each slot.
+
+        Raises ``SearchFailed``.
+        """

@@ -4,13 +4,12 @@ They are for batches that Spark's plan cannot convert: records that bring new ty
 out.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.exactly_once import OutputRecord
-from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
-from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
 from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
     BatchTarget,
@@ -18,6 +17,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     batch_of,
     of_partition,
     read,
+    read_failure,
     run_batch,
 )
 
@@ -78,15 +78,11 @@ class CollectedBatches(SparkBatches):
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        ranges = [[[*each.partition, each.start, each.end] for each in slot] for slot in slots if slot]
+        ranges = encoded([slot for slot in slots if slot])
         try:
-            return read(self._spark, self._source, ranges=json.dumps(ranges)).toArrow()
+            return read(self._spark, self._source, ranges=ranges).toArrow()
         except (PySparkException, Py4JJavaError) as error:
-            java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-            if java is None:
-                raise
-            told = json.loads(self._java.failure(java))
-            return SlotFailure(0, FailureKind(told["kind"]), told["error"])
+            return SlotFailure(0, *read_failure(self._java, error))
 
 
 def _table(rows: Sequence[OutputRecord]) -> "pa.Table":

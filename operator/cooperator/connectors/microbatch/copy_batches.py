@@ -14,13 +14,20 @@ from cooperator.connectors.microbatch.batches import FailureKind, Outcome, Posit
 from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, Superseded
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
-from cooperator.connectors.microbatch.spark_batches import BatchSource, JobGroup, outcome_of, read
+from cooperator.connectors.microbatch.spark_batches import (
+    BatchSource,
+    FailingSearch,
+    JobGroup,
+    outcome_of,
+    read,
+)
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
 from cooperator.connectors.postgres_lines import Texts
 from cooperator.connectors.postgres_sink import TargetTable, statements_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -68,6 +75,7 @@ class CopyBatches:
         self._slots = slots
         self._by_topic = by_topic
         self._plans: dict[object, Any] = {}
+        self._searches: dict[object, FailingSearch] = {}
         self._prefix = f"{source.pool} {uuid.uuid4().hex}"
         self._settings: tuple[str, JdbcSettings] | None = None
         self._group = JobGroup(spark, f"copies of {source.pool}")
@@ -102,6 +110,16 @@ class CopyBatches:
             if number not in failed:
                 self._units.moved(of_slot)
         return outcome
+
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        import pyarrow as pa
+
+        self._group.enter()
+        by_plan: dict[object, tuple[CopyQuery, list[Sequence[OffsetRange]]]] = {}
+        for slot in slots:
+            query = self._query_of(slot[0].partition.topic)
+            by_plan.setdefault(query.plan, (query, []))[1].append(slot)
+        return pa.concat_tables([self._search(query).find(some, most) for query, some in by_plan.values()])
 
     def cancel(self) -> None:
         self._group.cancel()
@@ -164,7 +182,7 @@ class CopyBatches:
         statements = statements_of(target)
         return {
             "slot": slot,
-            "ranges": [[*each.partition, each.start, each.end] for each in ranges],
+            "ranges": [each.encoded() for each in ranges],
             "moves": self._positions.encoded(session, moves),
             "before": [each.as_string(None) for each in statements.before],
             "copy": statements.copy.as_string(None),
@@ -174,9 +192,17 @@ class CopyBatches:
     def _planned(self, query: CopyQuery) -> Any:
         planned = self._plans.get(query.plan)
         if planned is None or not planned.isReusable():
-            texts = query.texts(read(self._spark, self._source, slots=self._slots))
+            texts = self._texts(query)
             untyped: Any = texts.rows
             target = {"id_prefix": self._prefix, "slots": self._slots, "columns": texts.forms}
             planned = self._java.plan(untyped._jdf.queryExecution(), json.dumps(target))
             self._plans[query.plan] = planned
         return planned
+
+    def _texts(self, query: CopyQuery) -> Texts:
+        return query.texts(read(self._spark, self._source, slots=self._slots))
+
+    def _search(self, query: CopyQuery) -> FailingSearch:
+        if query.plan not in self._searches:
+            self._searches[query.plan] = FailingSearch(self._spark, lambda: self._texts(query).rows)
+        return self._searches[query.plan]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cooperator.connectors.conversion import Conversion
-from cooperator.connectors.microbatch.batches import Batches
+from cooperator.connectors.microbatch.batches import PlannedBatches
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner
@@ -24,7 +24,7 @@ class Plans:
         self,
         spark: "SparkSession",
         conversion_of: Callable[[Partition], Conversion],
-        make: Callable[[Decoding], Batches | None],
+        make: Callable[[Decoding], PlannedBatches | None],
     ) -> None:
         """``make`` plans the batches of records that are decoded so; None: Spark cannot write their rows.
 
@@ -33,9 +33,9 @@ class Plans:
         self._planner = DecodingPlanner(spark)
         self._conversion_of = conversion_of
         self._make = make
-        self._made: dict[Decoding, Batches | None] = {}
+        self._made: dict[Decoding, PlannedBatches | None] = {}
 
-    def of(self, partition: Partition) -> Batches | None:
+    def of(self, partition: Partition) -> PlannedBatches | None:
         """Returns what runs the partition's next batch; None: it has to be converted row by row."""
         decoding = self._conversion_of(partition).decoding(self._planner)
         if decoding is None:
@@ -44,7 +44,7 @@ class Plans:
             self._made[decoding] = self._planned(decoding, partition)
         return self._made[decoding]
 
-    def _planned(self, decoding: Decoding, partition: Partition) -> Batches | None:
+    def _planned(self, decoding: Decoding, partition: Partition) -> PlannedBatches | None:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 

@@ -3,7 +3,6 @@
 They are for conversions that Spark's plan cannot express; see ``copy_batches`` for all others.
 """
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, Superseded
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits
-from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
 from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
     JobGroup,
@@ -124,8 +123,7 @@ class PostgresBatches:
         return found
 
     def _read(self, slots: Sequence[Sequence[OffsetRange]]) -> "DataFrame":
-        ranges = [[[*each.partition, each.start, each.end] for each in slot] for slot in slots if slot]
-        return read(self._spark, self._source, ranges=json.dumps(ranges))
+        return read(self._spark, self._source, ranges=encoded(slots))
 
     def _collected(self, query: "DataFrame") -> "pa.Table":
         """Returns the query's result. Raises ``_Unread`` if Kafka was the reason that it failed."""

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from cooperator.connectors.exactly_once import OutputRecord
 
 _WAY_OUT = (
     "stop the connector and reset or alter its offsets, or set fail.on.data.loss to false, to go on "
@@ -38,16 +40,34 @@ def end_of(unit: str, at: int | None) -> str:
     return "" if at is None else json.dumps({partition.topic: {str(partition.number): at}})
 
 
+class LeftOut(NamedTuple):
+    """The record at ``offset`` is not converted; ``letter`` is written with the rows in its place, if any."""
+
+    offset: int
+    letter: OutputRecord | None = None
+
+
 class OffsetRange(NamedTuple):
     """The offsets from ``start`` up to, and without, ``end``."""
 
     partition: Partition
     start: int
     end: int
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def size(self) -> int:
         return self.end - self.start
+
+    def encoded(self) -> list[Any]:
+        """Returns it as ``OffsetRange`` in Java reads it."""
+        left_out = [one.offset for one in self.left_out]
+        return [*self.partition, self.start, [self.end, *left_out] if left_out else self.end]
+
+
+def encoded(slots: Sequence[Sequence[OffsetRange]]) -> str:
+    """Returns the JSON that ``KafkaRanges`` reads: the ranges of each slot."""
+    return json.dumps([[each.encoded() for each in slot] for slot in slots])
 
 
 @dataclass(frozen=True, slots=True)

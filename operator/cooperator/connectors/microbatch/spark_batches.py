@@ -7,20 +7,23 @@ import json
 import logging
 import threading
 import uuid
+from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import (
     FailureKind,
     OpenFailed,
     Outcome,
     PositionRecord,
+    SearchFailed,
     SlotFailure,
 )
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
-from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,10 +112,23 @@ def batch_of(
     session: str, slots: Sequence[Sequence[OffsetRange]], records: Mapping[Partition, PositionRecord]
 ) -> dict[str, Any]:
     """Returns a batch as ``KafkaTransactions`` reads it."""
-    units = [
-        [[*each.partition, each.start, each.end, *records[each.partition]] for each in slot] for slot in slots
+    units = [[[*each.encoded(), *records[each.partition]] for each in slot] for slot in slots]
+    letters = [
+        [number, _encoded(one.letter)]
+        for number, slot in enumerate(slots)
+        for each in slot
+        for one in each.left_out
+        if one.letter is not None
     ]
-    return {"session": session, "slots": units}
+    return {"session": session, "slots": units, "letters": letters}
+
+
+def _encoded(letter: OutputRecord) -> list[Any]:
+    def text(data: bytes | None) -> str | None:
+        return None if data is None else b64encode(data).decode()
+
+    headers = [[name, text(value)] for name, value in letter.headers]
+    return [letter.topic, text(letter.key), text(letter.value), headers]
 
 
 def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[OffsetRange]]) -> Outcome:
@@ -175,6 +191,36 @@ def read_failure(java: Any, error: Exception) -> tuple[FailureKind, str]:
     return FailureKind(told["kind"]), told["error"]
 
 
+class FailingSearch:
+    """Finds records that a query fails for, in Spark's tasks."""
+
+    def __init__(self, spark: "SparkSession", rows: "Callable[[], DataFrame]") -> None:
+        """``rows`` returns the query, unplanned; its source has the option ``slots``."""
+        untyped: Any = spark
+        self._spark = spark
+        self._java: Any = untyped._jvm.dev.cooperator.spark
+        self._rows = rows
+        self._planned: Any = None
+
+    def find(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        """Returns the records as they were read, up to ``most`` of each slot. Raises ``SearchFailed``."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+        from pyspark.sql import DataFrame
+
+        try:
+            if self._planned is None or not self._planned.isReusable():
+                untyped: Any = self._rows()
+                self._planned = self._java.FailingRecords.of(untyped._jdf.queryExecution())
+            found = self._planned.find(encoded(slots), most)
+            try:
+                return DataFrame(found.rows(), self._spark).toArrow()
+            finally:
+                found.free()
+        except (PySparkException, Py4JJavaError) as error:
+            raise SearchFailed(*read_failure(self._java.KafkaTransactions, error)) from error
+
+
 class SparkBatches:
     """Runs the batches of one task, all in one thread; ``cancel`` may be called by any."""
 
@@ -201,6 +247,7 @@ class SparkBatches:
         self._target = target.encode()
         self._slots = target.slots.count
         self._plan: Any = None
+        self._search = FailingSearch(spark, self.rows)
         self._group = JobGroup(spark, f"batches of {target.slots.prefix}")
 
     @property
@@ -225,6 +272,10 @@ class SparkBatches:
         if self._topic_of is not None:
             batch["topics"] = [self._topic_of(slot[0].partition.topic) for slot in slots]
         return run_batch(self._planned(), batch, slots)
+
+    def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
+        self._group.enter()
+        return self._search.find(slots, most)
 
     def cancel(self) -> None:
         self._group.cancel()

@@ -150,7 +150,8 @@ public final class KafkaTransactions {
    * @param batch JSON: {@code session}, and {@code slots}, for each slot its units: {@code [topic, partition,
    *     from, to, key, value, positionsPartition]}, for {@link FilePieces} and {@link TableRows} followed by the
    *     pieces to read, by records to commit with them, and by a {@link TableRead} of {@code server}; optionally
-   *     {@code topics}, for each slot the topic of rows without one, and {@code given} (false)
+   *     {@code topics}, for each slot the topic of rows without one; {@code letters}, each with its slot, as {@link
+   *     SlotWork.Letter} reads them; and {@code given} (false)
    * @return JSON: {@code slots}, for each slot {@code {"rows": count, "counts": [records of a unit, …]}} or
    *     {@code {"kind": …, "error": …}} with the kinds of {@link SlotResult#failed}
    */
@@ -182,6 +183,9 @@ public final class KafkaTransactions {
               units,
               topic.isTextual() ? topic.asText() : null,
               node.path("given").asBoolean()));
+    }
+    for (JsonNode letter : node.path("letters")) {
+      works.get(letter.get(0).asInt()).letters.add(SlotWork.Letter.of(letter.get(1)));
     }
     SlotResult[] results = new SlotResult[works.size()];
     SlotTask task = new SlotTask(target, works.toArray(SlotWork[]::new));
@@ -255,7 +259,7 @@ public final class KafkaTransactions {
         SlotWork work = works[context.partitionId()];
         work.enter(context);
         writer = new SlotWriter(target, work);
-        long count = 0;
+        long count = writer.writeLetters();
         for (; rows.hasNext(); count++) {
           writer.write(rows.next());
         }

@@ -4,11 +4,16 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.kafka.common.TopicPartition;
 
-/** The records of a partition from an offset up to, and without, another. */
-record OffsetRange(String topic, int partition, long from, long to) implements Serializable {
+/**
+ * The records of a partition from an offset up to, and without, another, but those at the offsets that are {@code
+ * leftOut}.
+ */
+record OffsetRange(String topic, int partition, long from, long to, Set<Long> leftOut) implements Serializable {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   TopicPartition place() {
@@ -20,10 +25,22 @@ record OffsetRange(String topic, int partition, long from, long to) implements S
     return "offsets " + from + " to " + to + " of " + topic + "-" + partition;
   }
 
-  /** Reads {@code ["topic", partition, from, to]}; further elements are ignored. */
+  /**
+   * Reads {@code ["topic", partition, from, to]}, where offsets are left out {@code ["topic", partition, from, [to,
+   * offset, …]]}; further elements are ignored.
+   */
   static OffsetRange of(JsonNode node) {
+    JsonNode to = node.get(3);
+    Set<Long> leftOut = new HashSet<>();
+    for (int index = 1; index < to.size(); index++) {
+      leftOut.add(to.get(index).asLong());
+    }
     return new OffsetRange(
-        node.get(0).asText(), node.get(1).asInt(), node.get(2).asLong(), node.get(3).asLong());
+        node.get(0).asText(),
+        node.get(1).asInt(),
+        node.get(2).asLong(),
+        to.isArray() ? to.get(0).asLong() : to.asLong(),
+        leftOut);
   }
 
   /** Reads the ranges of Spark partitions: a list of lists of ranges. */

@@ -122,7 +122,8 @@ final class RangeConsumer {
   }
 
   /**
-   * Returns the next record of the ranges, or null when all were read to their ends.
+   * Returns the next record of the ranges, or null when all were read to their ends. Records that are left out are
+   * counted, and not returned.
    *
    * <p>Throws {@link DataLoss} for offsets that do not exist any more.
    */
@@ -131,7 +132,11 @@ final class RangeConsumer {
       if (current != null) {
         if (current.isReady()) {
           current.count++;
-          return current.records.get(current.index++);
+          ConsumerRecord<byte[], byte[]> record = current.records.get(current.index++);
+          if (current.range.leftOut().isEmpty() || !current.range.leftOut().contains(record.offset())) {
+            return record;
+          }
+          continue;
         }
         if (!settle(current)) {
           client.resume(Collections.singleton(current.partition));

@@ -51,10 +51,19 @@ final class RangesReader implements PartitionReader<InternalRow> {
       end();
       return false;
     }
+    if (work != null && work.shared != null) {
+      work.shared.last = record;
+    }
+    read(record);
+    return true;
+  }
+
+  /** Makes it the row of a record. */
+  RangesReader read(ConsumerRecord<byte[], byte[]> record) {
     for (int index = 0; index < columns.length; index++) {
       row.update(index, columns[index].of(record));
     }
-    return true;
+    return this;
   }
 
   @Override
@@ -65,17 +74,24 @@ final class RangesReader implements PartitionReader<InternalRow> {
   /** A consumer that has not read its ranges to their ends is closed: something may be wrong with it. */
   @Override
   public void close() {
-    if (consumer != null) {
+    if (consumer != null && (work == null || work.shared == null)) {
       RangeConsumers.close(consumer);
-      consumer = null;
     }
+    consumer = null;
   }
 
   private void begin() {
     if (planned == null) {
       work = SlotWork.current();
     }
+    if (work != null && work.shared != null && work.shared.consumer != null) {
+      consumer = work.shared.consumer; // It goes on after the record that has failed.
+      return;
+    }
     consumer = consumers.get();
+    if (work != null && work.shared != null) {
+      work.shared.consumer = consumer;
+    }
     consumer.begin(work == null ? planned : work.ranges());
   }
 
@@ -83,6 +99,9 @@ final class RangesReader implements PartitionReader<InternalRow> {
     ended = true;
     if (work != null) {
       work.readToTheEnd(work.ranges().stream().mapToLong(consumer::count).toArray());
+    }
+    if (work != null && work.shared != null) {
+      work.shared.consumer = null;
     }
     RangeConsumers.give(consumer);
     consumer = null;

@@ -1,6 +1,7 @@
 package dev.cooperator.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
@@ -42,12 +43,29 @@ final class SlotWork implements Serializable {
     }
   }
 
+  /** A record that is written in the place of one that is left out. */
+  record Letter(String topic, byte[] key, byte[] value, List<Header> headers) implements Serializable {
+    /** Reads {@code ["topic", key, value, [[name, value], …]]}; bytes are in base64, or null. */
+    static Letter of(JsonNode node) throws IOException {
+      List<Header> headers = new ArrayList<>();
+      for (JsonNode each : node.get(3)) {
+        headers.add(new Header(each.get(0).asText(), each.get(1).binaryValue()));
+      }
+      return new Letter(node.get(0).asText(), node.get(1).binaryValue(), node.get(2).binaryValue(), headers);
+    }
+  }
+
+  record Header(String name, byte[] value) implements Serializable {}
+
   final int slot;
 
   /** The round of initialisations of the producer that may write it; see {@link SlotProducers}. */
   final String session;
 
   final List<Unit> units;
+
+  /** They are committed with the rows. */
+  final List<Letter> letters = new ArrayList<>();
 
   /**
    * Where rows go that have no topic of their own; may be null. A reader of tables changes it with the table:
@@ -60,6 +78,9 @@ final class SlotWork implements Serializable {
 
   /** The reader sets it when it has read all ranges: the number of records of each. */
   private transient long[] counts;
+
+  /** Several readers read the ranges one after the other then; null: one reader does. */
+  transient FailingRecords.Read shared;
 
   SlotWork(int slot, String session, List<Unit> units, String topic, boolean isGiven) {
     this.slot = slot;

@@ -92,6 +92,17 @@ final class SlotWriter {
     }
   }
 
+  /** Writes what stands for the records that are left out; returns their number. */
+  long writeLetters() {
+    for (SlotWork.Letter letter : work.letters) {
+      List<Header> headers = new ArrayList<>();
+      letter.headers().forEach(each -> headers.add(new RecordHeader(each.name(), each.value())));
+      producer.send(
+          new ProducerRecord<>(letter.topic(), null, letter.key(), letter.value(), headers), callback);
+    }
+    return work.letters.size();
+  }
+
   /** Commits the rows with the positions, if the slot's ranges were read to their ends. */
   void commit() throws Exception {
     work.checkIsRead();

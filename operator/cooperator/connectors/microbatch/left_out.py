@@ -1,0 +1,96 @@
+"""Leaves out records that cannot be converted, so that Spark's plan converts all others.
+
+The plan fails as a whole, so the records that it fails for are searched in Spark's tasks. These alone are
+converted row by row, which decides about each of them: it is left out, or it has a type that is new, or only
+the plan cannot convert it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from cooperator.connectors.conversion import Conversion
+from cooperator.connectors.dead_letters import Letter
+from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.microbatch.batches import PlannedBatches
+from cooperator.connectors.microbatch.ranges import LeftOut, OffsetRange, Partition
+from cooperator.connectors.microbatch.spark_batches import of_partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PutLetters = Callable[[OffsetRange, Sequence[Letter]], Sequence[OutputRecord]]
+"""Writes the letters of all records that are left out of a range, or returns those to write with its rows."""
+Slots = Mapping[int, Sequence[OffsetRange]]
+"""Ranges by the number of their slot."""
+
+
+class Searched(NamedTuple):
+    """``found`` are the numbers of failing records in slots whose ranges leave them out now.
+
+    Slots that are ``convertible`` have records that can be converted, but not by the plan.
+    """
+
+    slots: Slots
+    found: Mapping[int, int]
+    convertible: frozenset[int] = frozenset()
+
+
+class LeavingOut:
+    """Searches for one task."""
+
+    def __init__(
+        self, spark: "SparkSession", conversion_of: Callable[[Partition], Conversion], put: PutLetters
+    ) -> None:
+        self._spark = spark
+        self._conversion_of = conversion_of
+        self._put = put
+
+    def probed(self, plan: PlannedBatches, slots: Slots) -> frozenset[int]:
+        """Returns the slots whose first failing record can be converted, or has a type that was new.
+
+        Raises ``SearchFailed``, and what the record fails with if none may be left out.
+        """
+        found = self._letters(plan, slots, 1)
+        return frozenset(n for n, letters in found.items() if None in letters.values())
+
+    def searched(self, plan: PlannedBatches, slots: Slots, most: int) -> Searched:
+        """Leaves failing records out of slots with less than ``most`` of them, and writes their letters.
+
+        Raises as ``probed`` does.
+        """
+        ready, found, convertible = {}, {}, set()
+        for number, letters in self._letters(plan, slots, most).items():
+            known = {partition: some for partition, some in letters.items() if some is not None}
+            count = sum(map(len, known.values()))
+            if len(known) < len(letters) or count >= most:
+                convertible.add(number)
+            else:
+                ready[number] = [self._without(each, known.get(each.partition, [])) for each in slots[number]]
+                found[number] = count
+        return Searched(ready, found, frozenset(convertible))
+
+    def _letters(
+        self, plan: PlannedBatches, slots: Slots, most: int
+    ) -> dict[int, dict[Partition, list[Letter] | None]]:
+        """Returns the letters of failing records by slot and partition; None where one can be converted."""
+        if not slots:
+            return {}
+        raw = plan.failing(list(slots.values()), most)
+        found: dict[int, dict[Partition, list[Letter] | None]] = {}
+        for number, ranges in slots.items():
+            found[number] = {}
+            for partition in [each.partition for each in ranges]:
+                records = of_partition(raw, partition)
+                if records.num_rows:
+                    refused = self._conversion_of(partition).refused(records, self._spark)
+                    found[number][partition] = refused
+        return found
+
+    def _without(self, range_: OffsetRange, letters: list[Letter]) -> OffsetRange:
+        if not letters:
+            return range_
+        self._conversion_of(range_.partition).note(letters)
+        written = self._put(range_, letters)
+        left_out = zip_longest((letter.row["offset"] for letter in letters), written)
+        return range_._replace(left_out=tuple(LeftOut(offset, record) for offset, record in left_out))
