@@ -89,7 +89,7 @@ def test_executors_decode_records_and_a_slot_with_a_bad_one_goes_on_with_its_pro
     source, target = BatchSource(cluster.java), BatchTarget(task.slots, task.positions, dict(cluster.java))
     slow_way = CollectedBatches(far_session, source, lambda rows: rows.select("value"), target, by_row)
     conversion_of: Any = lambda partition: Refusing()  # noqa: E731
-    leaving_out = LeavingOut(far_session, conversion_of, letters_of)
+    leaving_out = LeavingOut(far_session, conversion_of, letters_of, lambda text: None)
     batches = task.loop.batches = PlannedFirst(lambda partition: task.batches, slow_way, 1_000, leaving_out)
     wanted = 0
     with task:

@@ -95,7 +95,7 @@ def test_units_that_were_never_read_get_a_position_before_their_first_record() -
     batches = FakeBatches(log)
     Task(log, {**dict.fromkeys(UNITS, 0), UNITS[0]: 7}, batches).run()
     assert [sorted(each for slot in batch for each in slot) for batch in batches.ran] == [
-        [(unit, 0, 0) for unit in UNITS[1:]]
+        [OffsetRange(unit, 0, 0) for unit in UNITS[1:]]
     ]
     assert log.positions == {**dict.fromkeys(UNITS, 0), UNITS[0]: 7}
     assert batches.closed

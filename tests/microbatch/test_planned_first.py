@@ -127,7 +127,7 @@ def planned_first(sink: Sink, plan_of: PlanOf, by_row: Way, most: int = 20) -> P
 
     conversion_of: Any = lambda partition: Unit(sink, partition)  # noqa: E731
     spark: Any = None
-    return PlannedFirst(plan_of, by_row, most, LeavingOut(spark, conversion_of, put))
+    return PlannedFirst(plan_of, by_row, most, LeavingOut(spark, conversion_of, put, lambda text: None))
 
 
 def ranges(*numbers: tuple[Partition, int, int]) -> list[OffsetRange]:
@@ -184,7 +184,7 @@ def test_a_record_of_a_new_type_makes_another_plan_for_the_same_batch() -> None:
 
     conversion_of: Any = lambda partition: Settling(sink, partition)  # noqa: E731
     nothing: Any = None
-    leaving_out = LeavingOut(nothing, conversion_of, lambda range_, letters: ())
+    leaving_out = LeavingOut(nothing, conversion_of, lambda range_, letters: (), lambda text: None)
     batches = PlannedFirst(lambda partition: known[-1], by_row, 20, leaving_out)
     assert run(batches, [ranges((A, 0, 5))]).rows == 4
     assert (sink.rows, sink.letters, by_row.ran) == ({A: [0, 2, 3, 4]}, [(A, 1)], [])
@@ -201,7 +201,9 @@ def test_letters_are_put_once_and_only_where_all_failing_records_are_known() -> 
 
     conversion_of: Any = lambda partition: Unit(sink, partition)  # noqa: E731
     nothing: Any = None
-    batches = PlannedFirst(lambda partition: plan, by_row, 20, LeavingOut(nothing, conversion_of, written))
+    batches = PlannedFirst(
+        lambda partition: plan, by_row, 20, LeavingOut(nothing, conversion_of, written, lambda text: None)
+    )
     slots = [ranges((A, 0, 5)), ranges((B, 0, 5)), ranges((C, 0, 10))]
     run(batches, slots)
     assert put == [(slots[0][0], [1, 2]), (slots[2][0], list(range(10)))]

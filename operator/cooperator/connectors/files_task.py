@@ -140,7 +140,7 @@ def _parts(
         stager = CollectedStager(spark, source, convert, file_format)
         plans = Plans(spark, lambda partition: by_unit[partition].conversion, in_plan)
         by_row = FileBatches(owned, stager, rotator.wrote, close)
-        leaving_out = LeavingOut(spark, lambda partition: by_unit[partition].conversion, put)
+        leaving_out = LeavingOut(spark, lambda partition: by_unit[partition].conversion, put, context.say)
         batches = PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out)
     else:
         batches = in_plan(Decoding())

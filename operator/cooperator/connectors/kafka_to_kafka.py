@@ -226,7 +226,7 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
     def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
         return units[range_.partition].letters(found)
 
-    leaving_out = LeavingOut(opening.spark, lambda partition: units[partition].conversion, put)
+    leaving_out = LeavingOut(opening.spark, lambda partition: units[partition].conversion, put, context.say)
     return PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=is_apart)
 
 

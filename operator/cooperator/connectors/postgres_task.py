@@ -169,7 +169,9 @@ def _parts(
         batches = by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
         if options.is_collected and by_jdbc:
             plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
-            leaving_out = LeavingOut(spark, lambda partition: by_record[partition].conversion, put)
+            leaving_out = LeavingOut(
+                spark, lambda partition: by_record[partition].conversion, put, context.say
+            )
             batches = PlannedFirst(
                 plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
             )

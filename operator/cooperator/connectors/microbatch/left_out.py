@@ -40,11 +40,16 @@ class LeavingOut:
     """Searches for one task."""
 
     def __init__(
-        self, spark: "SparkSession", conversion_of: Callable[[Partition], Conversion], put: PutLetters
+        self,
+        spark: "SparkSession",
+        conversion_of: Callable[[Partition], Conversion],
+        put: PutLetters,
+        say: Callable[[str], None],
     ) -> None:
         self._spark = spark
         self._conversion_of = conversion_of
         self._put = put
+        self._say = say
 
     def probed(self, plan: PlannedBatches, slots: Slots) -> frozenset[int]:
         """Returns the slots whose first failing record can be converted, or has a type that was new.
@@ -76,7 +81,12 @@ class LeavingOut:
         """Returns the letters of failing records by slot and partition; None where one can be converted."""
         if not slots:
             return {}
-        raw = plan.failing(list(slots.values()), most)
+        offsets = sum(each.size for ranges in slots.values() for each in ranges)
+        self._say(f"searching {offsets} offsets for records that fail")
+        try:
+            raw = plan.failing(list(slots.values()), most)
+        finally:
+            self._say("")
         found: dict[int, dict[Partition, list[Letter] | None]] = {}
         for number, ranges in slots.items():
             found[number] = {}
