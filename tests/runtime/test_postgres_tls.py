@@ -1,6 +1,5 @@
 """Spark's tasks use the certificates and keys that libpq uses, if PostgreSQL's JDBC driver can read them."""
 
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -165,11 +164,10 @@ def test_the_authorities_of_the_system_are_a_file_to_both(
 ) -> None:
     authorities = tmp_path / "authorities.pem"
     authorities.write_text(CERTIFICATE)
-    monkeypatch.setenv(ssl.get_default_verify_paths().openssl_cafile_env, f"{authorities}")
+    monkeypatch.setenv("SSL_CERT_FILE", f"{authorities}")
     found = system_authorities({"sslrootcert": "system"})
     assert found == {"sslmode": "verify-full", "sslrootcert": f"{authorities}"}
     assert system_authorities({"sslrootcert": "/ca.pem"}) == {}
     authorities.unlink()
-    monkeypatch.setenv("SSL_CERT_FILE", f"{authorities}")
     with pytest.raises(OptionError, match="no file of the system's authorities; set SSL_CERT_FILE"):
         system_authorities({"sslrootcert": "system"})
