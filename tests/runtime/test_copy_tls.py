@@ -97,13 +97,19 @@ def test_rows_are_copied_over_tls(
     spark.stop(*tasks)
 
 
-@pytest.fixture(params=["named", "of the member"])
+@pytest.fixture(params=["named", "in DER", "of the member"])
 def identity(
     request: pytest.FixtureRequest, certified: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     """Parameters by which the client has its certificate: named in the URL, or where libpq looks itself."""
     if request.param == "named":
         return {"sslcert": f"{certified.certificate}", "sslkey": f"{certified.key}"}
+    if request.param == "in DER":
+        key = tmp_path / "client.pk8"
+        key.touch(0o600)
+        pem = load_pem_private_key(certified.key.read_bytes(), None)
+        key.write_bytes(pem.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
+        return {"sslcert": f"{certified.certificate}", "sslkey": f"{key}"}
     (tmp_path / ".postgresql").mkdir()
     (tmp_path / ".postgresql" / "postgresql.crt").symlink_to(certified.certificate)
     (tmp_path / ".postgresql" / "postgresql.key").symlink_to(certified.key)
