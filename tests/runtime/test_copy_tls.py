@@ -143,7 +143,7 @@ def test_tasks_of_spark_read_tables_with_the_certificate_of_the_client(
     eventually(lambda: spark.end_of(unique) >= 50, 60)
     assert set(connections_of(encrypted, unique)) == {(True, f"/CN={CERTIFIED}")}
     spark.stop(*tasks)
-    assert sorted(numbers(spark, unique)) == list(range(1, 51))
+    assert numbers(spark, unique) == list(range(1, 51))
 
 
 def test_a_server_of_another_authority_is_refused(

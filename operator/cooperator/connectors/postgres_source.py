@@ -305,7 +305,9 @@ class _Description:
         if "incrementing" in options.mode:
             name = options.incrementing or self._counting()
             named += self._known("incrementing.column.name", [name], table.columns)
-            parts.append(_Part("incrementing", sql.Identifier(name), sql.SQL("bigint")))
+            # In ORDER BY, a name without its table may be that of a result: the column's text.
+            column = sql.Identifier(*self._table.split(".", 1), name)
+            parts.append(_Part("incrementing", column, sql.SQL("bigint")))
             if options.validate_non_null and name not in not_null:
                 self._refuse_null("incrementing.column.name", [name])
         key = table.unique[0] if table.unique and set(table.unique[0]) <= not_null else ()
