@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame
 from cooperator.connectors import failing_rows
 from cooperator.connectors.decoder import Decoder, SettledColumn
 from cooperator.connectors.decoding import DecodingOptions, read_envelope
-from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
 from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner, failing_once
 from cooperator.connectors.registry import AvroReader, Undecodable
+from tests.harness.encoders import json_schema_encoder
 from tests.harness.support import slow
 from tests.runtime.test_converters import JSON, ROW, ROWS, SCHEMAS, OneSchema
 

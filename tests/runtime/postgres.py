@@ -63,14 +63,17 @@ class Postgres:
         """A connector's options. The password is no reference, since runtimes get resolved values."""
         return {"connection.url": self.url, "connection.user": "tester", "connection.password": PASSWORD}
 
-    def encrypt(self, certificate: Path, key: Path) -> None:
-        """Offers TLS from the next start on."""
-        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+    def encrypt(self, certificate: Path, key: Path, authority: Path, certified: str) -> None:
+        """Offers TLS from the next start on. The role ``certified`` logs in by a certificate of
+        ``authority``."""
+        for source, name in ((certificate, "server.crt"), (key, "server.key"), (authority, "clients.crt")):
             target = Path(self._data) / name
             shutil.copy(source, target)
             target.chmod(0o600)
             if self._as:
                 os.chown(target, self._as["user"], self._as["group"])
+        logins = Path(self._data) / "pg_hba.conf"
+        logins.write_text(f"hostssl all {certified} all cert\n{logins.read_text()}")
         self._tls = True
 
     def start(self) -> None:
@@ -79,7 +82,7 @@ class Postgres:
             "port": self.port,
             "unix_socket_directories": self._root,
             "fsync": "off",
-            "ssl": "on" if self._tls else "off",
+            **({"ssl": "on", "ssl_ca_file": "clients.crt"} if self._tls else {"ssl": "off"}),
         }
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self._root / "log").open("ab") as output:

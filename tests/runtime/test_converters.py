@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from cooperator.connectors.decoder import Decoder
 from cooperator.connectors.decoding import DecodingOptions, read_envelope
-from cooperator.connectors.encoding import EncodingOptions, encoder, json_schema_encoder
+from cooperator.connectors.encoding import EncodingOptions
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
-from cooperator.connectors.registry import AvroReader, AvroWriter, Undecodable
+from cooperator.connectors.registry import AvroReader, Undecodable
+from tests.harness.encoders import AvroWriter, encoder, json_schema_encoder
 from tests.runtime.registry import Registry
 
 ROW = pa.struct(

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.output import read_units
-from cooperator.connectors.registry import AvroWriter
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
+from tests.harness.encoders import AvroWriter, json_schema_encoder
 from tests.harness.support import eventually, slow
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry

@@ -60,8 +60,10 @@ def test_no_row_is_skipped_however_commits_overtake_each_other(postgres: Postgre
         def step() -> None:
             log = logs[table]
             [end] = rows.wait({table: log.next}).values()
-            query = tables.described[table].values(log.position, log.at(end))
-            seen.extend(number for (number,) in database.run(lambda connection: connection.execute(query)))
+            query = tables.described[table].texts(log.position, log.at(end)).encode()
+            seen.extend(
+                int(number) for (number,) in database.run(lambda connection: connection.execute(query))
+            )
             log.reach(end)
 
         with written_by_many(postgres, name):

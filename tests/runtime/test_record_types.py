@@ -13,12 +13,12 @@ import pytest
 from cooperator.connectors import conversion, failing_rows, files_task
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import Conversion
-from cooperator.connectors.encoding import json_schema_encoder
 from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.options import OptionError, Options, parse
 from cooperator.connectors.outcomes import Refused
 from cooperator.connectors.parts import as_one_table, in_order
 from cooperator.model import TaskId
+from tests.harness.encoders import json_schema_encoder
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_conversion import RECORDS, SINKS, Sink
 

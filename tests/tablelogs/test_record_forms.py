@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 import cooperator.runtime
-from cooperator.connectors import encoding
-from cooperator.connectors.encoding import EncodingOptions, encoder
+from cooperator.connectors.encoding import EncodingOptions
 from cooperator.connectors.options import parse
 from cooperator.connectors.postgres_columns import Column
 from cooperator.connectors.postgres_source import SourceTable
 from cooperator.connectors.registry import avro_schema
 from cooperator.connectors.tablelogs import forms
+from tests.harness import encoders
+from tests.harness.encoders import encoder, zoned
 
 ID = 7
 TIMES = st.datetimes(max_value=datetime.fromisoformat("2200-01-01"))
@@ -104,10 +105,8 @@ class FakeSerializer:
 
         from fastavro import schemaless_writer
 
-        from cooperator.connectors.registry import _zoned
-
         into = BytesIO()
-        schemaless_writer(into, self._schema, _zoned(value))
+        schemaless_writer(into, self._schema, zoned(value))
         return b"\0" + ID.to_bytes(4, "big") + into.getvalue()
 
 
@@ -117,7 +116,7 @@ def both(
     """Returns the record that Python makes of a row, and the one that Java makes of its texts."""
     config = {"connector.class": "x", "key.converter": converter, "value.converter": converter}
     options = parse(EncodingOptions, {**config, "schema.registry.url": "http://registry:1"})
-    monkeypatch.setattr(encoding, "AvroWriter", FakeSerializer)
+    monkeypatch.setattr(encoders, "AvroWriter", FakeSerializer)
     monkeypatch.setattr(forms, "registered", lambda client, subject, schema: ID)
     schema = pa.schema([(column.name, column.arrow) for column in table.columns])
     encode: Any = encoder(options, schema, table.key, "topic", table.name)

@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.options import option
+from cooperator.connectors.postgres_tls import system_authorities
 from cooperator.connectors.postgres_url import checked_url, files_of, read_by_libpq
 from cooperator.connectors.spark import SparkOptions
 
@@ -171,6 +172,7 @@ class Database:
         self._where = f"PostgreSQL at {address['host']}:{address.get('port') or 5432}"
         self._arguments: dict[str, Any] = {
             **({"user": options.user} if options.user else {}),
+            **system_authorities(address),
             # Without these two the client would look for a password of the member itself (PGPASSWORD,
             # ~/.pgpass), and show it to the server that the Connector names.
             "password": options.password,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from psycopg import sql
 
 _MAX_DIGITS: Final = 38  # of Spark's decimals
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
@@ -77,16 +76,6 @@ class Column:
         else:
             kind = pa.type_for_alias(_ALIASES[self.kind])
         return pa.list_(kind) if self.is_list else kind
-
-    @property
-    def selected(self) -> "sql.Composed":
-        """The expression in a SELECT of psycopg that returns its value with the type ``arrow``."""
-        from psycopg import sql
-
-        name = sql.Identifier(self.name)
-        if self.kind != "STRING":
-            return sql.SQL("{}").format(name)
-        return sql.SQL("{0}::text[] AS {0}" if self.is_list else "{0}::text AS {0}").format(name)
 
     @property
     def spec(self) -> list[object]:

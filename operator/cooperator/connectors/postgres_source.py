@@ -221,20 +221,10 @@ class SourceTable:
         names = sql.SQL(", ").join(
             sql.SQL("{}::text").format(sql.Identifier(column.name)) for column in self.columns
         )
-        return self._rows(names, start, end).as_string(None)
-
-    def values(self, start: str, end: str) -> "sql.Composed":
-        """Returns the same query for psycopg, whose values have the types of the columns."""
-        from psycopg import sql
-
-        return self._rows(sql.SQL(", ").join(column.selected for column in self.columns), start, end)
-
-    def _rows(self, names: "sql.Composable", start: str, end: str) -> "sql.Composed":
-        from psycopg import sql
-
-        return sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
+        query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
             names, identifier(self.name), self._between(start, end), self._order
         )
+        return query.as_string(None)
 
     @property
     def _order(self) -> "sql.Composed":
@@ -315,7 +305,9 @@ class _Description:
         if "incrementing" in options.mode:
             name = options.incrementing or self._counting()
             named += self._known("incrementing.column.name", [name], table.columns)
-            parts.append(_Part("incrementing", sql.Identifier(name), sql.SQL("bigint")))
+            # In ORDER BY, a name without its table may be that of a result: the column's text.
+            column = sql.Identifier(*self._table.split(".", 1), name)
+            parts.append(_Part("incrementing", column, sql.SQL("bigint")))
             if options.validate_non_null and name not in not_null:
                 self._refuse_null("incrementing.column.name", [name])
         key = table.unique[0] if table.unique and set(table.unique[0]) <= not_null else ()

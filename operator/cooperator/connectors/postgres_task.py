@@ -29,7 +29,7 @@ from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table
 from cooperator.connectors.postgres_checks import storable
-from cooperator.connectors.postgres_jdbc import fits_jdbc
+from cooperator.connectors.postgres_jdbc import jdbc_settings
 from cooperator.connectors.postgres_lines import Texts, can_be_lines, texts
 from cooperator.connectors.postgres_position_offsets import positions_of
 from cooperator.connectors.postgres_sink import Chunk
@@ -109,6 +109,8 @@ def _parts(
     def target(types: tuple[tuple[str, str], ...], topic: str) -> FittedTable:
         return target_of(database, types, options, topic)
 
+    # A connection that Spark's tasks cannot have is reported now.
+    database.run(jdbc_settings)
     units = {Partition.of_unit(unit): unit for unit in context.units}
     topics = sorted({partition.topic for partition in units})
     positions = positions_of(options, context.group_id, context.task.connector)
@@ -162,12 +164,11 @@ def _parts(
             unit.letters.close()
 
     batches: Batches
-    by_jdbc = fits_jdbc(database, "written")
-    if queries and by_jdbc and not options.is_collected:
+    if queries and not options.is_collected:
         batches = in_plan(queries)
     else:
         batches = by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
-        if options.is_collected and by_jdbc:
+        if options.is_collected:
             plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
             leaving_out = LeavingOut(
                 spark, lambda partition: by_record[partition].conversion, put, context.say

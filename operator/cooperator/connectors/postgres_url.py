@@ -1,7 +1,8 @@
 """URLs of PostgreSQL databases: the parameters that a Connector may set, and the files that they name.
 
 libpq has parameters that open files of the member, name services and programs, or replace the address that
-was checked. Those that are not listed here are refused.
+was checked. Those that are not listed here are refused, and so are values without a counterpart in
+PostgreSQL's JDBC driver.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,17 +10,15 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from cooperator.connectors.options import OptionError, Problem, refuse
+from cooperator.connectors.postgres_parameters import FILES, NO_COUNTERPART, SYSTEM, is_weak, remedy_of
 from cooperator.connectors.references import contains_reference
 
 _EXAMPLE: Final = "write it as jdbc:postgresql://host:5432/database"
-_FILES: Final = ("sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir")
-_SYSTEM: Final = "system"
-"""A value of ``sslrootcert`` that is not a path: the CAs of the system."""
 _ADDRESS: Final = ("dbname", "host", "port", "user")
 """Keywords for the parts of the URL that are not parameters."""
 _ALLOWED: Final = frozenset(
     {
-        *_FILES,
+        *FILES,
         *("application_name", "channel_binding", "client_encoding", "connect_timeout", "gssencmode"),
         *("keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "krbsrvname"),
         *("load_balance_hosts", "max_protocol_version", "min_protocol_version", "require_auth"),
@@ -57,8 +56,13 @@ def checked_url(value: str) -> str:
         raise refuse(
             f"has a parameter that a Connector may not set ({others[0][:40]})", f"remove it; {_REMEDY}"
         )
-    if any(not _is_file(name, path) for name, path in given.items() if name in _FILES):
+    if any(not _is_file(name, path) for name, path in given.items() if name in FILES):
         raise refuse("has the relative path of a file", "write an absolute path")
+    for name, text in given.items():
+        if remedy := remedy_of(name, text):
+            raise refuse(f"has a value of {name} that does not work: {NO_COUNTERPART}", remedy)
+    if is_weak(given):
+        raise refuse("has sslrootcert=system with a weaker sslmode than verify-full", "write verify-full")
     return value
 
 
@@ -70,7 +74,7 @@ def _parameters(query: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_file(name: str, value: str) -> bool:
-    return value.startswith("/") or not value or (name == "sslrootcert" and value == _SYSTEM)
+    return value.startswith("/") or not value or (name == "sslrootcert" and value == SYSTEM)
 
 
 def read_by_libpq(url: str) -> Mapping[str, str]:
@@ -87,8 +91,8 @@ def read_by_libpq(url: str) -> Mapping[str, str]:
         # Its text may quote a resolved secret.
         raise OptionError([Problem("connection.url", None, "is not understood by libpq", _REMEDY)]) from None
     host = found.get("host", "")
-    named = found.keys() <= _ALLOWED | set(_ADDRESS) and all(_is_file(n, found.get(n, "")) for n in _FILES)
-    if not named or not host or host.startswith(("/", "@")) or "," in host:
+    named = found.keys() <= _ALLOWED | set(_ADDRESS) and all(_is_file(n, found.get(n, "")) for n in FILES)
+    if not named or is_weak(found) or not host or host.startswith(("/", "@")) or "," in host:
         problem = "means to libpq what a Connector may not set"
         raise OptionError([Problem("connection.url", None, problem, f"{_EXAMPLE}; {_REMEDY}")])
     return found
@@ -97,4 +101,4 @@ def read_by_libpq(url: str) -> Mapping[str, str]:
 def files_of(url: str) -> list[str]:
     """Returns the files that the client opens. Raises ``OptionError`` like ``read_by_libpq``."""
     found = read_by_libpq(url)
-    return [path for name in _FILES if (path := found.get(name, "")) and path != _SYSTEM]
+    return [path for name in FILES if (path := found.get(name, "")) and path != SYSTEM]

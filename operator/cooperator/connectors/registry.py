@@ -8,7 +8,6 @@ lacks.
 import re
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -253,31 +252,8 @@ def _python(value: Any) -> Any:
     return value
 
 
-class AvroWriter:
-    """Writes values of one type as Avro.
-
-    The schema is registered under ``<topic>-key`` or ``<topic>-value``, as Connect's converter does. Times
-    are milliseconds; everything is nullable.
-    """
-
-    def __init__(
-        self, client: "SchemaRegistryClient", topic: str, kind: "pa.DataType", name: str, is_key: bool
-    ) -> None:
-        import json
-
-        from confluent_kafka.schema_registry.avro import AvroSerializer
-        from confluent_kafka.serialization import MessageField, SerializationContext
-
-        schema = avro_schema(kind, schema_name(name))
-        self._context = SerializationContext(topic, MessageField.KEY if is_key else MessageField.VALUE)
-        self._serialize = AvroSerializer(client, json.dumps(schema))
-
-    def __call__(self, value: Any) -> bytes:
-        return bytes(self._serialize(_zoned(value), self._context) or b"")
-
-
 def registered(client: "SchemaRegistryClient", subject: str, schema: Any) -> int:
-    """Registers a schema as ``AvroWriter`` does, and returns its id. Raises errors of the registry."""
+    """Registers a schema as Connect's converter does, and returns its id. Raises errors of the registry."""
     import json
 
     from confluent_kafka.schema_registry import Schema
@@ -324,12 +300,3 @@ def avro_schema(kind: "pa.DataType", name: str) -> Any:
         return _ALIASES[str(part)]
 
     return of(kind, name if _NAME.match(name) else f"_{name}")
-
-
-def _zoned(value: Any) -> Any:
-    """Takes times without a zone as UTC: the library would take the machine's zone."""
-    if isinstance(value, Mapping):
-        return {name: _zoned(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_zoned(part) for part in value]
-    return value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.encoding import encoder
 from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
@@ -24,7 +23,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     run_batch,
 )
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_jdbc import JdbcSettings, fits_jdbc, jdbc_settings
+from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
 from cooperator.connectors.postgres_source import SourceTable
 from cooperator.connectors.records import as_records
 from cooperator.connectors.tablelogs.forms import RecordForms
@@ -69,7 +68,6 @@ class TableBatches(SparkBatches):
         self._options = source.options
         self._forms: dict[Partition, RecordForms] = {}
         self._server: dict[str, Any] | None = None
-        self._by_jdbc = fits_jdbc(source.database, "read")
         self._plans: dict[str, Any] = {}
         for partition, table in source.tables.items():
             if not self._options.transform_sql:
@@ -78,11 +76,6 @@ class TableBatches(SparkBatches):
             # Problems of the SELECT are reported now.
             for columns in dict.fromkeys(map(self._columns, source.tables)):
                 self._selected(self._rows(columns, slots=self._slots))
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the rows of a batch are collected by the JVM before they are written."""
-        return not self._by_jdbc or self._options.has_state
 
     def rows(self) -> "DataFrame":
         return self._spark.read.format(SOURCE).option("slots", self._slots).load()
@@ -95,7 +88,7 @@ class TableBatches(SparkBatches):
         self._group.enter()
         if not any(each.size for slot in slots for each in slot):
             return run_batch(self._planned(), self._batch(session, slots, records), slots)
-        if self.is_given:
+        if self._options.has_state:
             return self._run_given(session, slots, records)
         if self._options.transform_sql:
             return self._run_selected(session, slots, records)
@@ -155,38 +148,9 @@ class TableBatches(SparkBatches):
         """Returns the records of a range, with their topic."""
         import pyspark.sql.functions as F  # noqa: N812
 
-        partition, options = each.partition, self._options
-        if self._by_jdbc:
-            read = {**self._read(each), "server": self._server_settings()}
-            rows = self._rows(self._columns(partition), read=json.dumps(read))
-        else:
-            rows = self._by_member(each)
-        if not options.transform_sql:
-            return rows
-        return self._selected(rows).withColumn("topic", F.lit(self._topic(partition)))
-
-    def _by_member(self, each: OffsetRange) -> "DataFrame":
-        """Returns the rows of a range, or their records without a SELECT, read by the member's own client."""
-        import pyarrow as pa
-        from psycopg.rows import dict_row
-
-        table, unit = self._tables.tables[each.partition], self._logs[each.partition]
-        query = table.values(unit.at(each.start), unit.at(each.end))
-        found = self._tables.database.run(
-            lambda connection: connection.cursor(row_factory=dict_row).execute(query).fetchall()
-        )
-        schema = pa.schema([(column.name, column.arrow) for column in table.columns])
-        if self._options.transform_sql:
-            return self._spark.createDataFrame(pa.Table.from_pylist(found, schema))
-        topic = self._topic(each.partition)
-        encode: Any = encoder(self._options, schema, table.key, topic, table.name)
-        records = [encode(row) for row in found]
-        columns = {
-            "topic": pa.array([topic] * len(records), pa.string()),
-            "key": pa.array([key for key, _ in records], pa.binary()),
-            "value": pa.array([value for _, value in records], pa.binary()),
-        }
-        return self._spark.createDataFrame(pa.table(columns))
+        read = {**self._read(each), "server": self._server_settings()}
+        rows = self._rows(self._columns(each.partition), read=json.dumps(read))
+        return self._selected(rows).withColumn("topic", F.lit(self._topic(each.partition)))
 
     def _rows(self, columns: str, **what: str | int) -> "DataFrame":
         return self._spark.read.format(SOURCE).options(columns=columns, **what).load()

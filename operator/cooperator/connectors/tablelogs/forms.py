@@ -1,4 +1,4 @@
-"""The forms of records, which Spark's tasks make of rows (``RowEncoder.java``) as ``encoding`` makes them."""
+"""The forms of records, which Spark's tasks make of rows (``RowEncoder.java``) as Connect's converters do."""
 
 import json
 from collections.abc import Sequence

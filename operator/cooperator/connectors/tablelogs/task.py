@@ -14,6 +14,7 @@ from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from cooperator.connectors.microbatch.task import LoopTask, Shown, run_loop
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.postgres import Database
+from cooperator.connectors.postgres_jdbc import jdbc_settings
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.tablelogs.arrivals import NewRows
 from cooperator.connectors.tablelogs.batches import TableBatches, TableSource
@@ -45,6 +46,8 @@ def open_tables_task(options: TableToKafkaOptions, context: TaskContext) -> Loop
     database = Database(options, str(context.task), context.cancelled, context.say)
     is_open = False
     try:
+        # A connection that Spark's tasks cannot have is reported now.
+        database.run(jdbc_settings)
         tables = PostgresTables(database, options, units)
         opening = opening_of(context, client, producer, member, stopped)
         earlier = EarlierUnits(
@@ -82,7 +85,7 @@ def open_tables_task(options: TableToKafkaOptions, context: TaskContext) -> Loop
         ownership=TableUnits(owned_units(context, opening, batches.open, units), logs, taken_over),
         batches=batches,
         ends=arrivals,
-        limits=_limits(options, len(units), is_given=batches.is_given),
+        limits=_limits(options, len(units)),
         grouping=Grouping(opening.target.slots.count),
         first_offsets=lambda missing: dict.fromkeys(missing, 0),
         say=context.say,
@@ -97,9 +100,9 @@ def open_tables_task(options: TableToKafkaOptions, context: TaskContext) -> Loop
     return run_loop(context, member, loop, units, Shown(end))
 
 
-def _limits(options: TableToKafkaOptions, units: int, *, is_given: bool) -> Limits:
+def _limits(options: TableToKafkaOptions, units: int) -> Limits:
     """Rows that are collected are held in memory, so the limit is that of all tables then."""
-    if is_given:
+    if options.has_state:
         return Limits(options.max_rows, options.max_rows)
     return Limits(options.max_rows, max(options.max_rows, min(_TASK_ROWS, options.max_rows * units)))
 

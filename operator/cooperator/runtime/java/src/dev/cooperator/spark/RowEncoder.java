@@ -9,7 +9,7 @@ import java.util.Base64;
 import java.util.List;
 
 /**
- * Makes keys or values of rows, with the bytes of {@code connectors/encoding.py}: JSON, Connect's envelope with
+ * Makes keys or values of rows, as Kafka Connect's converters do: JSON, Connect's envelope with
  * a schema, Avro of a registry, or text.
  */
 final class RowEncoder {
