@@ -67,11 +67,11 @@ class Ways:
         """The values that the plan reads, by number; each is read by itself."""
         assert self.decoding is not None
         table, count = _table(values), len(values)
-        alone: Any = self.decoding.applied(failing_rows._grouped(table, self._session, 1))
+        alone: Any = self.decoding.applied(failing_rows._grouped(table, self._session, count))
         trial = failing_rows._java(self._session).RowTrial
-        failures = json.loads(trial.failures(alone._jdf, count, 0, count))
+        failures = json.loads(trial.failures(alone._jdf, 1))
         assert all(failing_rows.blames_a_row(one["state"]) for one in failures), failures
-        refused = {one["group"] for one in failures}
+        refused = {one["row"] for one in failures}
         read = [number for number in range(count) if number not in refused]
         rows = self.decoding.applied(
             failing_rows.frame_of(table.take(pa.array(read, pa.int64())), self._session)

@@ -185,7 +185,7 @@ def test_with_types_of_each_record_an_unused_column_of_json_is_not_converted_eit
 def test_rows_that_only_the_last_conversion_fails_for_are_dead_letters_too(
     spark: SparkBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failing_rows._Search, "failed", lambda search: [])
+    monkeypatch.setattr(failing_rows, "_searched", lambda *search: [])
     values = [b"%d" % n if n % 7 else b"bad" for n in range(40)]
     config = {"errors.tolerance": "all", "transform.sql": "SELECT INT(value) AS v, offset FROM input"}
     rows, letters, _ = converted(tmp_path, SINKS["files"], config, batch(spark, values, values))

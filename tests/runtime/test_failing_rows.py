@@ -13,7 +13,7 @@ import pytest
 
 from cooperator.connectors import failing_rows
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.failing_rows import blames_a_row, next_length, sift
+from cooperator.connectors.failing_rows import blames_a_row, sift
 from cooperator.connectors.output import read_units
 from cooperator.connectors.transform import selected
 from cooperator.model import TaskId
@@ -93,11 +93,32 @@ def test_a_batch_takes_four_queries_however_many_of_its_rows_fail(
     assert sifted.failed_rows() == [n * step for n in range(bad)]
     assert len(sifted.rows()) == count - bad
     assert sifted.queries <= 4
-    *progress, end = sifted.unit.said
-    assert progress[0] == f"searching for failing records: 0 of {count} checked, 0 found"
-    assert progress[-1] == f"searching for failing records: {count} of {count} checked, {bad} found"
-    assert end == ""
+    assert sifted.unit.said == [f"searching {count} records for failing ones", ""]
     assert not logging.getLogger("SQLQueryContextLogger").isEnabledFor(logging.ERROR), "values go to stderr"
+
+
+SHAPES = [
+    "SELECT INT(part) AS number, offset FROM input LATERAL VIEW explode(split(value, ',')) AS part",
+    "SELECT INT(part) AS number, offset FROM input LATERAL VIEW OUTER explode(split(value, ',')) AS part "
+    "WHERE INT(part) > 0",
+    "SELECT stack(2, INT(split(value, ',')[0]), INT(value)) AS number, offset FROM input",
+    "SELECT CASE WHEN value = '9' THEN 9 ELSE INT(value) END AS number, offset FROM input WHERE value != '1'",
+    "SELECT INT(value) AS number, offset FROM (SELECT * FROM input WHERE INT(value) % 3 = 0)",
+    "SELECT aggregate(transform(split(value, ','), x -> INT(x)), 0, (a, x) -> a + x) AS number, offset "
+    "FROM input",
+]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("sql", SHAPES)
+def test_the_rows_that_fail_alone_are_those_that_fail_in_a_batch(spark: SparkBench, sql: str) -> None:
+    chance = random.Random(sql)
+    values = [chance.choice(["1", "2,3", "bad", "4,bad", "bad,5,bad", "9", ""]) for _ in range(60)]
+    alone = {value: bool(ConversionResult(spark, [value], sql).failed) for value in set(values)}
+    sifted = ConversionResult(spark, values, sql)
+    assert sifted.failed_rows() == [number for number, value in enumerate(values) if alone[value]]
+    wanted = [number for number, value in enumerate(values) if not alone[value]]
+    assert {offset for _, offset in sifted.rows()} <= set(wanted)
 
 
 @pytest.mark.real
@@ -118,13 +139,6 @@ def test_a_search_that_is_not_wanted_any_more_ends(spark: SparkBench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "took_s", "then"), [(64, 0.1, 128), (64, 0.4, 64), (64, 0.6, 32), (1, 9.0, 1)]
-)
-def test_a_job_of_the_search_takes_about_half_a_second(length: int, took_s: float, then: int) -> None:
-    assert next_length(length, took_s) == then
-
-
-@pytest.mark.parametrize(
     ("sql_state", "is_blamed"),
     [("22018", True), ("39000", True), ("P0001", True), ("XXKDA", False), ("42703", False), (None, False)],
 )
@@ -136,15 +150,14 @@ def test_a_row_is_blamed_for_its_values_alone(sql_state: str | None, is_blamed: 
 def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
     spark: SparkBench, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, entered = threading.Event(), threading.Event()
+    held, entered, failures = threading.Event(), threading.Event(), failing_rows._failures
 
-    def hold(length: int, took_s: float) -> int:
+    def hold(*arguments: Any) -> list[failing_rows.Failed]:
         entered.set()
         assert held.wait(60)
-        return next_length(length, took_s)
+        return failures(*arguments)
 
-    monkeypatch.setattr(failing_rows, "next_length", hold)
-    monkeypatch.setattr(failing_rows, "_FIRST_JOB_GROUPS", 3)
+    monkeypatch.setattr(failing_rows, "_failures", hold)
     out, task, other = tmp_path / "out", TaskId(unique, 0), TaskId(unique, 1)
     spark.create_topic(unique, 2)
     spark.produce(unique, [{"value": b"bad" if n % 2 else b"%d" % n, "partition": 0} for n in range(8)])
@@ -168,7 +181,7 @@ def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: found() == ["7"], 60)
-        shown = "searching for failing records: 1 of 1 checked, 1 found"
+        shown = "searching 1 records for failing ones"
         eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
     finally:
         held.set()

@@ -131,7 +131,7 @@ class Conversion:
 
         Their types are settled as those of a batch are. Raises what ``table`` raises.
         """
-        parts, left_out = self._table(raw, session)
+        parts, left_out = self._table(raw, session, are_suspects=True)
         return None if any(part.rows.num_rows for part in parts) else left_out
 
     def note(self, left_out: Sequence[Letter]) -> None:
@@ -150,18 +150,22 @@ class Conversion:
         self.note(left_out)
         return parts, left_out
 
-    def _table(self, raw: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[Letter]]:
+    def _table(
+        self, raw: "pa.Table", session: "SparkSession", *, are_suspects: bool = False
+    ) -> tuple[list[Part], list[Letter]]:
         import pyarrow as pa
 
         if self._decoder is None:
-            parts, found = self._part(raw, session)
+            parts, found = self._part(raw, session, are_suspects=are_suspects)
         else:
             parts, found = self._decoded(self._decoder, raw, session)
         found.sort(key=lambda one: one.row)
         left_out = raw.take(pa.array([one.row for one in found], pa.int64())).to_pylist()
         return parts, [Letter(row, one.stage, one.error) for row, one in zip(left_out, found, strict=True)]
 
-    def _part(self, rows: "pa.Table", session: "SparkSession") -> tuple[list[Part], list[_LeftOut]]:
+    def _part(
+        self, rows: "pa.Table", session: "SparkSession", *, are_suspects: bool = False
+    ) -> tuple[list[Part], list[_LeftOut]]:
         """Converts rows of the same types. A column ``NUMBER``, if there is one, numbers them."""
         types: tuple[tuple[str, str], ...] = ()
         is_numbered = NUMBER in rows.column_names
@@ -176,7 +180,7 @@ class Conversion:
         if self._options.tolerance == "none":
             good = [convert(frame_of(rows, session)).toArrow()]
         else:
-            good, failed = sift(rows, session, convert, self._context)
+            good, failed = sift(rows, session, convert, self._context, are_suspects=are_suspects)
         stage = "TRANSFORMATION" if self._options.select else "VALUE_CONVERTER"
         left_out = [_LeftOut(row, stage, error) for row, error in failed]
         return [numbered(types, one) if is_numbered else Part(types, one) for one in good], left_out

@@ -1,10 +1,10 @@
 """Finds the rows of a batch that a conversion fails for.
 
-Spark converts a batch by one query, which fails as a whole and does not name the row. The search runs the
-conversion on small groups of rows, each by itself and many in one job (``RowTrial``, in the JVM), then on
-each row of the groups that failed. So a batch costs at most four evaluations of each row, however many rows
-fail: with the whole batch, with its group, alone, and with all good rows. Rows that the last evaluation fails
-for, although each had passed (``rand()``), are found by halving.
+Spark converts a batch by one query, which fails as a whole and does not name the row. The search goes on
+after each failure with the next row, in the JVM (``RowTrial``), and then converts the rows that have failed
+once more: those that fail again are found. So a batch costs at most four evaluations of each row, however
+many rows fail: with the whole batch, twice in the search, and with all good rows. Rows that the last
+evaluation fails for, although each had passed (``rand()``), are found by halving.
 
 Every evaluation reads its rows from an RDD (``frame_of``), as a stream does. The optimizer sees no values, so
 that all plans are the same and a column that the conversion does not use is not converted. If the rows are
@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_GROUP_ROWS = 32
-"""Setting up a group costs about as much as converting this many rows."""
-_FIRST_JOB_GROUPS = 64
 _PARTITION_BYTES = 16 << 20
 """A partition is sent with its task, which may have 128 MiB (``spark.rpc.message.maxSize``)."""
-_JOB_S = 0.5
-"""The approximate length of a job; between two jobs the search reports its progress, and can be stopped."""
-
 Conversion = Callable[["DataFrame"], "DataFrame"]
 
 
@@ -57,9 +51,16 @@ class Failed(NamedTuple):
 
 
 def sift(
-    rows: "pa.Table", session: "SparkSession", conversion: Conversion, context: UnitContext
+    rows: "pa.Table",
+    session: "SparkSession",
+    conversion: Conversion,
+    context: UnitContext,
+    *,
+    are_suspects: bool = False,
 ) -> tuple[list["pa.Table"], list[Failed]]:
     """Returns the converted rows, in order, and the rows that ``conversion`` fails for.
+
+    Of suspects each is expected to fail, which one evaluation shows.
 
     Errors that are not about the values of a row are raised; so is ``Cancelled`` when the unit is being
     stopped.
@@ -70,12 +71,14 @@ def sift(
     if not rows.num_rows:
         return [], []
     with _cancellable(context):
+        if are_suspects and len(failed := _failures(rows, session, conversion)) == rows.num_rows:
+            return [], failed
         try:
             return [_converted(rows, session, conversion)], []
         except (PySparkException, Py4JJavaError) as error:
             if context.cancelled.is_set():
                 raise
-            failed = _Search(session, conversion, context, rows, error).failed()
+            failed = _searched(rows, session, conversion, context, error)
         bad = {one.row for one in failed}
         good = [number for number in range(rows.num_rows) if number not in bad]
         tables, late = _halved(good, rows, session, conversion, context)
@@ -180,92 +183,44 @@ def _converted(rows: "pa.Table", session: "SparkSession", conversion: Conversion
     return conversion(frame_of(rows, session)).toArrow()
 
 
-class _Search:
-    """One search in one batch. ``reason`` is the error of the batch as a whole."""
-
-    def __init__(
-        self,
-        session: "SparkSession",
-        conversion: Conversion,
-        context: UnitContext,
-        rows: "pa.Table",
-        reason: Exception,
-    ) -> None:
-        self._session = session
-        self._conversion = conversion
-        self._context = context
-        self._rows = rows
-        self._reason = reason
-        self._settled = 0
-        self._found: list[Failed] = []
-
-    def failed(self) -> list[Failed]:
-        """Returns the rows that the conversion fails for, in order."""
-        began, count, unit = time.monotonic(), self._rows.num_rows, self._context.unit
-        log.info("%s: searching %d records for failing ones: %s", unit, count, first_line(self._reason))
-        self._show()
-        try:
-            suspects = list(range(count))
-            if count > _GROUP_ROWS:
-                suspects = self._suspects()
-            if suspects:
-                self._try_alone(suspects)
-        finally:
-            self._context.say("")
-        log.info(
-            "%s: %d of %d records fail (%.1f s)", unit, len(self._found), count, time.monotonic() - began
-        )
-        return self._found
-
-    def _suspects(self) -> list[int]:
-        """Returns the rows of the groups that fail."""
-        count = self._rows.num_rows
-        suspects: list[int] = []
-        for groups, failures in self._jobs(self._rows, _GROUP_ROWS):
-            failing = {failure["group"] for failure in failures}
-            for group in groups:
-                members = range(group * _GROUP_ROWS, min(count, (group + 1) * _GROUP_ROWS))
-                if group in failing:
-                    suspects += members
-                else:
-                    self._settled += len(members)
-            self._show()
-        return suspects
-
-    def _try_alone(self, suspects: list[int]) -> None:
-        for tried, failures in self._jobs(self._rows.take(suspects), 1):
-            self._settled += len(tried)
-            self._found += [
-                Failed(suspects[failure["group"]], SparkFailure(failure["name"], failure["message"]))
-                for failure in sorted(failures, key=lambda failure: int(failure["group"]))
-            ]
-            self._show()
-
-    def _jobs(self, rows: "pa.Table", size: int) -> Iterator[tuple[range, list[dict[str, Any]]]]:
-        """Runs the conversion on groups of ``size`` rows; yields each job's groups and their failures."""
-        trial = _java(self._session).RowTrial
-        converted: Any = self._conversion(_grouped(rows, self._session, size))
-        count, start, length = -(-rows.num_rows // size), 0, _FIRST_JOB_GROUPS
-        while start < count:
-            if self._context.cancelled.is_set():
-                raise Cancelled
-            began, end = time.monotonic(), min(count, start + length)
-            failures = json.loads(trial.failures(converted._jdf, count, start, end))
-            for failure in failures:
-                if not blames_a_row(failure["state"]):
-                    raise SparkFailure(failure["name"], failure["message"]) from self._reason
-            yield range(start, end), failures
-            start, length = end, next_length(length, time.monotonic() - began)
-
-    def _show(self) -> None:
-        self._context.say(
-            f"searching for failing records: {self._settled} of {self._rows.num_rows} checked, "
-            f"{len(self._found)} found"
-        )
+def _searched(
+    rows: "pa.Table",
+    session: "SparkSession",
+    conversion: Conversion,
+    context: UnitContext,
+    reason: Exception,
+) -> list[Failed]:
+    """Returns the rows that the conversion fails for, in order. ``reason`` is the error of all together."""
+    began, count = time.monotonic(), rows.num_rows
+    log.info("%s: searching %d records for failing ones: %s", context.unit, count, first_line(reason))
+    context.say(f"searching {count} records for failing ones")
+    try:
+        failed = _failures(rows, session, conversion, reason)
+        if context.cancelled.is_set():
+            raise Cancelled
+        if 0 < len(failed) < count:
+            # A query that buffers rows would blame others.
+            numbers = [one.row for one in failed]
+            again = _failures(rows.take(numbers), session, conversion, reason)
+            failed = [Failed(numbers[one.row], one.error) for one in again]
+    finally:
+        context.say("")
+    log.info("%s: %d of %d records fail (%.1f s)", context.unit, len(failed), count, time.monotonic() - began)
+    return failed
 
 
-def next_length(length: int, took_s: float) -> int:
-    """Returns how many groups the next job tries, after one of ``length`` that took ``took_s``."""
-    if took_s > _JOB_S:
-        return max(1, length // 2)
-    return length * 2 if took_s < _JOB_S / 2 else length
+def _failures(
+    rows: "pa.Table", session: "SparkSession", conversion: Conversion, reason: Exception | None = None
+) -> list[Failed]:
+    """Returns the rows after whose reading the conversion fails."""
+    # Half of the cores, so that the queries of other units run meanwhile.
+    partitions = max(1 + rows.nbytes // _PARTITION_BYTES, session.sparkContext.defaultParallelism // 2)
+    size = -(-rows.num_rows // partitions)
+    converted: Any = conversion(_grouped(rows, session, size))
+    trial = _java(session).RowTrial
+    found = json.loads(trial.failures(converted._jdf, -(-rows.num_rows // size)))
+    for failure in found:
+        if not blames_a_row(failure["state"]):
+            raise SparkFailure(failure["name"], failure["message"]) from reason
+    failed = [Failed(one["row"], SparkFailure(one["name"], one["message"])) for one in found]
+    return sorted(failed, key=lambda one: one.row)

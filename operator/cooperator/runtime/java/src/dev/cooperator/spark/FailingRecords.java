@@ -21,9 +21,8 @@ import scala.reflect.ClassTag$;
 /**
  * Finds the records of {@link KafkaRanges} that a query fails for.
  *
- * <p>A query that treats each record by itself reads a record only once it is done with the one before. So it fails
- * for the record that was read last, and evaluated anew it goes on with the next one, by the same consumer. A search costs
- * one evaluation of all records, and the set-up of the query for each that fails. Only these leave their Spark tasks.
+ * <p>A query that treats each record by itself has failed for the record that was read last, and asked for more rows it goes
+ * on with the next one (see {@link RowTrial}). Only the failing records leave their Spark tasks.
  */
 public final class FailingRecords {
   private static final StructType SCHEMA = KafkaRanges.schema(true);
@@ -50,8 +49,8 @@ public final class FailingRecords {
   }
 
   /**
-   * Returns records that the query fails for, up to {@code most} of each slot and some MiB, with the columns of {@link
-   * KafkaRanges}. Not all that fail are among them if the query buffers records.
+   * Returns records that the query fails for, up to {@code most} of each slot, with the columns of {@link KafkaRanges}.
+   * If the query buffers records, others are among them. Fails if they are larger than some MiB.
    *
    * @param slots JSON: the ranges of each slot, {@code [[[topic, partition, from, to], …], …]}
    */
@@ -73,12 +72,6 @@ public final class FailingRecords {
     public void free() {
       given.free();
     }
-  }
-
-  /** The state that the readers of one search in a slot share. */
-  static final class Read {
-    RangeConsumer consumer;
-    ConsumerRecord<byte[], byte[]> last;
   }
 
   private static final class Search extends RDD<InternalRow> {
@@ -109,36 +102,36 @@ public final class FailingRecords {
     private List<InternalRow> found(SlotWork work, Partition slot, TaskContext context) {
       List<InternalRow> found = new ArrayList<>();
       RangesReader whole = new RangesReader(List.of(SCHEMA.fieldNames()), List.of(), null);
-      Read read = new Read();
-      work.shared = read;
       work.enter(context);
       try {
         long bytes = 0;
-        while (found.size() < most && bytes < MOST_BYTES) {
+        Iterator<InternalRow> rows = query.iterator(slot, context);
+        ConsumerRecord<byte[], byte[]> failed = null;
+        for (int again = 0; found.size() < most && again < RowTrial.MOST_OF_A_ROW; ) {
           context.killTaskIfInterrupted();
-          ConsumerRecord<byte[], byte[]> before = read.last;
           try {
-            for (Iterator<InternalRow> rows = query.iterator(slot, context); rows.hasNext(); ) {
+            while (rows.hasNext()) {
               rows.next();
             }
             break;
           } catch (Exception error) {
-            if (!SlotResult.failed(error).blamesRows()) {
+            if (!SlotResult.failed(error).blamesRows() || work.last == null) {
               throw error;
             }
-            if (read.last == before) {
-              break; // It fails without a record.
+            again = work.last == failed ? again + 1 : 0;
+            if (again == 0) {
+              found.add(whole.read(work.last).get().copy());
+              bytes += Math.max(0, work.last.serializedKeySize()) + Math.max(0, work.last.serializedValueSize());
             }
-            found.add(whole.read(read.last).get().copy());
-            bytes += read.last.serializedKeySize() + read.last.serializedValueSize();
+            failed = work.last;
+            if (bytes > MOST_BYTES) {
+              throw new IllegalStateException("records of more than " + MOST_BYTES + " bytes fail", error);
+            }
           }
         }
         return found;
       } finally {
         SlotWork.leave(context);
-        if (read.consumer != null) {
-          RangeConsumers.close(read.consumer);
-        }
       }
     }
   }

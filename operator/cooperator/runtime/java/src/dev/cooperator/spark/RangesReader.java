@@ -51,8 +51,8 @@ final class RangesReader implements PartitionReader<InternalRow> {
       end();
       return false;
     }
-    if (work != null && work.shared != null) {
-      work.shared.last = record;
+    if (work != null) {
+      work.last = record;
     }
     read(record);
     return true;
@@ -74,24 +74,17 @@ final class RangesReader implements PartitionReader<InternalRow> {
   /** A consumer that has not read its ranges to their ends is closed: something may be wrong with it. */
   @Override
   public void close() {
-    if (consumer != null && (work == null || work.shared == null)) {
+    if (consumer != null) {
       RangeConsumers.close(consumer);
+      consumer = null;
     }
-    consumer = null;
   }
 
   private void begin() {
     if (planned == null) {
       work = SlotWork.current();
     }
-    if (work != null && work.shared != null && work.shared.consumer != null) {
-      consumer = work.shared.consumer; // It goes on after the record that has failed.
-      return;
-    }
     consumer = consumers.get();
-    if (work != null && work.shared != null) {
-      work.shared.consumer = consumer;
-    }
     consumer.begin(work == null ? planned : work.ranges());
   }
 
@@ -99,9 +92,6 @@ final class RangesReader implements PartitionReader<InternalRow> {
     ended = true;
     if (work != null) {
       work.readToTheEnd(work.ranges().stream().mapToLong(consumer::count).toArray());
-    }
-    if (work != null && work.shared != null) {
-      work.shared.consumer = null;
     }
     RangeConsumers.give(consumer);
     consumer = null;

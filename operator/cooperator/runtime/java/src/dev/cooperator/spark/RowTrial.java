@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.Dependency;
-import org.apache.spark.NarrowDependency;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkThrowable;
 import org.apache.spark.TaskContext;
@@ -18,21 +17,23 @@ import org.apache.spark.shuffle.FetchFailedException;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.classic.Dataset;
+import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
 /**
- * Runs a query on groups of its input's rows, each by itself, to find the rows that it fails for and why.
+ * Finds the rows that a query fails for, and why.
  *
- * <p>A query fails as a whole, and does not say for which row. Here each group of rows is a partition of its
- * own, and one task evaluates many such partitions one after the other, noting which of them fail. So no task
- * fails for a row, and a search costs one evaluation for each group, however many of them fail.
+ * <p>A query fails as a whole, and does not say for which row. One that treats each row by itself reads a row only once it
+ * is done with the one before, so it has failed for the row that was read last; asked for more rows, it goes on with
+ * the next one. So a search costs one evaluation of all rows, however many of them fail.
  */
 public final class RowTrial {
   private static final int MESSAGE_LIMIT = 2_000;
+
+  /** A query may make several rows of one, and fail for each of them. */
+  static final int MOST_OF_A_ROW = 10_000;
 
   private RowTrial() {}
 
@@ -44,13 +45,11 @@ public final class RowTrial {
   }
 
   /**
-   * The groups that {@code converted} fails for, a query on {@code grouped} rows with {@code count} groups.
-   * Those from {@code from} (inclusive) to {@code until} (exclusive) are tried. A JSON list of objects: group,
-   * state (SQLSTATE), name (of the error's class) and message. An error without an SQLSTATE says nothing about
-   * a row, and fails the job.
+   * The rows that {@code converted} fails for, a query on {@code grouped} rows with {@code count} groups. A JSON list
+   * of objects: row (its number), state (SQLSTATE), name (of the error's class) and message. An error without an
+   * SQLSTATE says nothing about a row, and fails the job.
    */
-  public static String failures(Dataset<Row> converted, int count, int from, int until)
-      throws JsonProcessingException {
+  public static String failures(Dataset<Row> converted, int count) throws JsonProcessingException {
     RDD<InternalRow> partitions = converted.queryExecution().toRdd();
     if (partitions.getNumPartitions() != count) {
       throw new IllegalStateException(
@@ -59,8 +58,7 @@ public final class RowTrial {
               + " partitions it makes "
               + partitions.getNumPartitions());
     }
-    Object found = new Trial(partitions, from, until).collect();
-    return new ObjectMapper().writeValueAsString(found);
+    return new ObjectMapper().writeValueAsString(new Trial(partitions).collect());
   }
 
   /** The error of a query: of the errors that led to it the first one that has an SQLSTATE; or null. */
@@ -85,27 +83,22 @@ public final class RowTrial {
     return (special && parent != RuntimeException.class ? parent : kind).getSimpleName();
   }
 
-  private static final class Group implements Partition {
-    private final int index;
-    private final InternalRow[] rows;
-
-    Group(int index, InternalRow[] rows) {
-      this.index = index;
-      this.rows = rows;
-    }
-
-    @Override
-    public int index() {
-      return index;
-    }
-  }
+  private record Group(int index, long first, InternalRow[] rows) implements Partition {}
 
   private static final class Groups extends RDD<InternalRow> {
+    private static final long serialVersionUID = 1L;
+
+    /** The number of the row that the thread's task has read last. */
+    private static final ThreadLocal<Long> LAST = new ThreadLocal<>();
+
     private final transient InternalRow[] rows;
     private final int size;
 
     Groups(Dataset<Row> of, InternalRow[] rows, int size) {
-      super(of.sparkSession().sparkContext(), noDependencies(), tag(InternalRow.class));
+      super(
+          of.sparkSession().sparkContext(),
+          CollectionConverters.<Dependency<?>>asScala(List.<Dependency<?>>of()).toSeq(),
+          ClassTag$.MODULE$.apply(InternalRow.class));
       this.rows = rows;
       this.size = size;
     }
@@ -115,72 +108,69 @@ public final class RowTrial {
       List<Partition> groups = new ArrayList<>();
       for (int start = 0; start < rows.length; start += size) {
         int end = Math.min(rows.length, start + size);
-        groups.add(new Group(groups.size(), Arrays.copyOfRange(rows, start, end)));
+        groups.add(new Group(groups.size(), start, Arrays.copyOfRange(rows, start, end)));
       }
       return groups.toArray(new Partition[0]);
     }
 
     @Override
     public Iterator<InternalRow> compute(Partition split, TaskContext context) {
-      return CollectionConverters.asScala(List.of(((Group) split).rows).iterator());
-    }
-  }
+      Group group = (Group) split;
+      return new AbstractIterator<>() {
+        private int index;
 
-  private static final class Some implements Partition {
-    private final int index;
-    private final Partition[] parents;
+        @Override
+        public boolean hasNext() {
+          return index < group.rows().length;
+        }
 
-    Some(int index, Partition[] parents) {
-      this.index = index;
-      this.parents = parents;
-    }
-
-    @Override
-    public int index() {
-      return index;
+        @Override
+        public InternalRow next() {
+          LAST.set(group.first() + index);
+          return group.rows()[index++];
+        }
+      };
     }
   }
 
   private static final class Trial extends RDD<Map<String, Object>> {
+    private static final long serialVersionUID = 1L;
     private final RDD<InternalRow> query;
-    private final transient int from;
-    private final transient int until;
 
-    Trial(RDD<InternalRow> query, int from, int until) {
-      super(query.sparkContext(), seq(new Ranges(query, from, until)), tag(Map.class));
+    Trial(RDD<InternalRow> query) {
+      super(query, ClassTag$.MODULE$.apply(Map.class));
       this.query = query;
-      this.from = from;
-      this.until = until;
     }
 
     @Override
     public Partition[] getPartitions() {
-      Partition[] all = query.partitions();
-      List<Partition> tasks = new ArrayList<>();
-      int size = size(query, from, until);
-      for (int start = from; start < until; start += size) {
-        int end = Math.min(until, start + size);
-        tasks.add(new Some(tasks.size(), Arrays.copyOfRange(all, start, end)));
-      }
-      return tasks.toArray(new Partition[0]);
+      return query.partitions();
     }
 
     @Override
     public Iterator<Map<String, Object>> compute(Partition split, TaskContext context) {
       List<Map<String, Object>> found = new ArrayList<>();
-      for (Partition group : ((Some) split).parents) {
+      Iterator<InternalRow> rows = query.iterator(split, context);
+      Groups.LAST.remove();
+      for (long failed = -1, again = 0; again < MOST_OF_A_ROW; ) {
         context.killTaskIfInterrupted();
         try {
-          for (Iterator<InternalRow> rows = query.iterator(group, context); rows.hasNext(); ) {
+          while (rows.hasNext()) {
             rows.next();
           }
+          break;
         } catch (Exception error) {
           Map<String, Object> failure = aboutTheTask(error) ? null : told(error);
-          if (failure == null) {
+          Long last = Groups.LAST.get();
+          if (failure == null || last == null) {
             throw error;
           }
-          failure.put("group", group.index());
-          found.add(failure);
+          again = last == failed ? again + 1 : 0;
+          if (again == 0) {
+            failure.put("row", last);
+            found.add(failure);
+          }
+          failed = last;
         }
       }
       return CollectionConverters.asScala(found.iterator());
@@ -189,47 +179,5 @@ public final class RowTrial {
     private static boolean aboutTheTask(Exception error) {
       return error instanceof TaskKilledException || error instanceof FetchFailedException;
     }
-  }
-
-  /** The groups that a task evaluates. */
-  private static final class Ranges extends NarrowDependency<InternalRow> {
-    private final int from;
-    private final int until;
-    private final int size;
-
-    Ranges(RDD<InternalRow> query, int from, int until) {
-      super(query);
-      this.from = from;
-      this.until = until;
-      this.size = size(query, from, until);
-    }
-
-    @Override
-    public Seq<Object> getParents(int task) {
-      List<Object> parents = new ArrayList<>();
-      int start = from + task * size;
-      for (int number = start; number < Math.min(until, start + size); number++) {
-        parents.add(number);
-      }
-      return CollectionConverters.asScala(parents).toSeq();
-    }
-  }
-
-  private static int size(RDD<?> query, int from, int until) {
-    // Half of the cores, so that the queries of other units run meanwhile.
-    int tasks = Math.max(1, query.sparkContext().defaultParallelism() / 2);
-    return Math.max(1, (until - from + tasks - 1) / tasks);
-  }
-
-  private static Seq<Dependency<?>> noDependencies() {
-    return CollectionConverters.<Dependency<?>>asScala(List.<Dependency<?>>of()).toSeq();
-  }
-
-  private static Seq<Dependency<?>> seq(Dependency<?> one) {
-    return CollectionConverters.<Dependency<?>>asScala(List.<Dependency<?>>of(one)).toSeq();
-  }
-
-  private static <T> ClassTag<T> tag(Class<?> kind) {
-    return ClassTag$.MODULE$.apply(kind);
   }
 }

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.spark.TaskContext;
 
 /**
@@ -79,8 +80,8 @@ final class SlotWork implements Serializable {
   /** The reader sets it when it has read all ranges: the number of records of each. */
   private transient long[] counts;
 
-  /** Several readers read the ranges one after the other then; null: one reader does. */
-  transient FailingRecords.Read shared;
+  /** The record that was read last. */
+  transient ConsumerRecord<byte[], byte[]> last;
 
   SlotWork(int slot, String session, List<Unit> units, String topic, boolean isGiven) {
     this.slot = slot;
