@@ -181,7 +181,7 @@ def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
     try:
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: found() == ["7"], 60)
-        shown = "searching 1 records for failing ones"
+        shown = "searching 8 offsets for records that fail"
         eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
     finally:
         held.set()

@@ -17,6 +17,7 @@ from cooperator.connectors.microbatch.ranges import LeftOut, OffsetRange, Partit
 from cooperator.connectors.microbatch.spark_batches import of_partition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 PutLetters = Callable[[OffsetRange, Sequence[Letter]], Sequence[OutputRecord]]
@@ -85,16 +86,18 @@ class LeavingOut:
         self._say(f"searching {offsets} offsets for records that fail")
         try:
             raw = plan.failing(list(slots.values()), most)
+            return {number: self._of_slot(raw, ranges) for number, ranges in slots.items()}
         finally:
             self._say("")
-        found: dict[int, dict[Partition, list[Letter] | None]] = {}
-        for number, ranges in slots.items():
-            found[number] = {}
-            for partition in [each.partition for each in ranges]:
-                records = of_partition(raw, partition)
-                if records.num_rows:
-                    refused = self._conversion_of(partition).refused(records, self._spark)
-                    found[number][partition] = refused
+
+    def _of_slot(
+        self, raw: "pa.Table", ranges: Sequence[OffsetRange]
+    ) -> dict[Partition, list[Letter] | None]:
+        found: dict[Partition, list[Letter] | None] = {}
+        for partition in [each.partition for each in ranges]:
+            records = of_partition(raw, partition)
+            if records.num_rows:
+                found[partition] = self._conversion_of(partition).refused(records, self._spark)
         return found
 
     def _without(self, range_: OffsetRange, letters: list[Letter]) -> OffsetRange:
