@@ -8,12 +8,12 @@ import pytest
 
 from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoder import SettledColumn
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.collected import CollectedBatches
 from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.planned_decoding import DecodingPlanner
 from tests.harness.encoders import json_schema_encoder
 from tests.harness.support import eventually, slow

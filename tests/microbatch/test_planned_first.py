@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.dead_letters import Letter
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import (
     FailureKind,
     Outcome,
@@ -22,6 +21,7 @@ from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.plan_trials import MOST, PlanTrial
 from cooperator.connectors.microbatch.planned_first import PlannedFirst, PlanOf
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
+from cooperator.connectors.output_record import OutputRecord
 
 A, B, C = (Partition(topic, 0) for topic in "abc")
 Slots = Sequence[Sequence[OffsetRange]]

@@ -21,7 +21,6 @@ from cooperator.connectors.exactly_once import (
     CheckpointBehind,
     LogLost,
     Marker,
-    OutputRecord,
     Replaced,
     Row,
     TransactionAborted,
@@ -32,6 +31,7 @@ from cooperator.connectors.file_positions import FileNames, FileSnapshot, FilesR
 from cooperator.connectors.offsets import OffsetsError, unit_log
 from cooperator.connectors.offsets.unit_log import content_of, end_of_batch, query_of, reached
 from cooperator.connectors.output_owner import ensure_query
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.places import create
 from cooperator.connectors.source_log import ReadFile
 from cooperator.connectors.tablelogs.earlier import TablePosition

@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from cooperator.connectors.base import UnitContext
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.failing_rows import SparkFailure
 from cooperator.connectors.options import TopicName, option, refuse
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.spark import SparkOptions
 from cooperator.connectors.sql_rules import parse_bounded
 from cooperator.connectors.transform import first_line

@@ -18,26 +18,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from cooperator.connectors.base import Cancelled
+from cooperator.connectors.output_record import OutputRecord
 
 log = logging.getLogger(__name__)
-
-
-class OutputRecord(NamedTuple):
-    """A record to write.
-
-    An empty ``topic`` is the log's own; ``partition`` -1 is chosen by the key; ``timestamp_ms`` 0 is the time
-    of writing.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    topic: str = ""
-    partition: int = -1
-    timestamp_ms: int = 0
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 CLOSED: Final = "-".join(["9" * 12] * 3)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 from urllib.parse import urlsplit
 
-from cooperator.connectors.exactly_once import CLOSED, OutputRecord, Replaced
+from cooperator.connectors.exactly_once import CLOSED, Replaced
 from cooperator.connectors.file_offsets import MarkedFiles, files_at, unit_of
 from cooperator.connectors.file_positions import FileSnapshot, files_read, new_snapshot, record_limit
 from cooperator.connectors.filelogs.file_log import Placed, SourceFile
@@ -28,6 +28,7 @@ from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.offsets.entries import Change, Entry, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, UnitPlace, Where, number
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.position_offsets import PositionTopic
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.units import directory

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from confluent_kafka import TopicPartition
 
 from cooperator.connectors import source_log
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_log import Patience, ensure_unit_topic, latest_values, partition_of
 from cooperator.connectors.kafka_sink import KafkaSinkOptions
 from cooperator.connectors.offsets.entries import OffsetsError
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.places import Place
 from cooperator.connectors.source_log import ReadFile
 from cooperator.connectors.topics import client_config

@@ -11,7 +11,6 @@ from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import COORDINATES, Conversion, converted
 from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoding import fields_of_value
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.files_position_offsets import directory
 from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.intents.batches import FileBatches, FilePlan
@@ -36,6 +35,7 @@ from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partiti
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import as_one_table
 from cooperator.connectors.places import hadoop_settings
 from cooperator.connectors.planned_decoding import Decoding

@@ -26,7 +26,8 @@ from confluent_kafka import (
 )
 
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.exactly_once import LogLost, Marker, OutputRecord, Row, TransactionAborted
+from cooperator.connectors.exactly_once import LogLost, Marker, Row, TransactionAborted
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.topics import (
     TopicMisconfigured,
     end_offsets,

@@ -16,7 +16,6 @@ from cooperator.connectors.base import Delivered
 from cooperator.connectors.conversion import Conversion, ConversionOptions, converted, ensure_letters
 from cooperator.connectors.dead_letters import LETTER_BYTES, Letter, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_sink import DELIVERED
 from cooperator.connectors.kafka_source import (
@@ -37,6 +36,7 @@ from cooperator.connectors.microbatch.plans import Plans
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 
 from cooperator.connectors import fence
 from cooperator.connectors.base import Cancelled
-from cooperator.connectors.exactly_once import LogLost, OutputRecord, Replaced, TransactionAborted
+from cooperator.connectors.exactly_once import LogLost, Replaced, TransactionAborted
 from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.kafka_offsets import KafkaOffsets, offset_of
 from cooperator.connectors.kafka_sink import KafkaSinkOptions, is_delivered, refuse_behind
@@ -40,6 +40,7 @@ from cooperator.connectors.microbatch.task import MIGRATED
 from cooperator.connectors.offsets.entries import Change, OffsetsError, changes
 from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import About, UnitPlace
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.places import put
 from cooperator.connectors.stored_offsets import StoredOffsets, listed
 from cooperator.connectors.topics import client_config

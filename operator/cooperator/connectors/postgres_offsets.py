@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Final
 
-from cooperator.connectors.exactly_once import OutputRecord, Replaced
+from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.loop_offsets import LoopStore, nothing_to_migrate, opened
 from cooperator.connectors.microbatch import notes
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.position_offsets import PositionTopic
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_source import source_tables

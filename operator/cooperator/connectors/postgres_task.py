@@ -10,7 +10,6 @@ from cooperator.connectors.access import of_java
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoding import fields_of_value
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
 from cooperator.connectors.kafka_source import consumer_settings
 from cooperator.connectors.microbatch.batches import Batches
@@ -25,6 +24,7 @@ from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitN
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table

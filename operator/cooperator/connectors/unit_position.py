@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from cooperator.connectors.exactly_once import CheckpointBehind, Marker, OutputRecord, Replaced, UnitWriter
+from cooperator.connectors.exactly_once import CheckpointBehind, Marker, Replaced, UnitWriter
 from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.unit_log import (
     UnitLog,
@@ -28,6 +28,7 @@ from cooperator.connectors.offsets.unit_log import (
 )
 from cooperator.connectors.options import OptionError, Options, Problem, option_names
 from cooperator.connectors.output_owner import ensure_query
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.places import Place, names
 
 LEFT_OUT: Final = 3

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import TopicPartition
 
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.file_positions import record_limit
 from cooperator.connectors.filelogs.file_log import FileLogs
 from cooperator.connectors.filelogs.names import NameKey, name_records
 from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTarget, SparkBatches, run_batch
+from cooperator.connectors.output_record import OutputRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.access import of_java
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.file_positions import FileSnapshot, files_read
 from cooperator.connectors.file_records import file_records
 from cooperator.connectors.filelogs.file_log import FileLogs
@@ -22,6 +21,7 @@ from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, OffsetRange, Partition
 from cooperator.connectors.microbatch.task import LoopTask, Shown, run_loop
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.tasks import TaskContext
 from cooperator.connectors.topics import client_config, refuse_own_topic
 

@@ -7,7 +7,6 @@ out.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
 from cooperator.connectors.microbatch.spark_batches import (
@@ -20,6 +19,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     read_failure,
     run_batch,
 )
+from cooperator.connectors.output_record import OutputRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from cooperator.connectors import fence
-from cooperator.connectors.exactly_once import CLOSED, Marker, OutputRecord, UnitWriter
+from cooperator.connectors.exactly_once import CLOSED, Marker, UnitWriter
 from cooperator.connectors.kafka_log import (
     MARKER_CONFIG,
     KafkaLogs,
@@ -24,6 +24,7 @@ from cooperator.connectors.kafka_log import (
     partition_of,
 )
 from cooperator.connectors.kafka_sink import KafkaSinkOptions
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.places import Place, directories
 from cooperator.connectors.topics import client_config
 from cooperator.connectors.unit_position import KeptPosition, check_fixed, fixed_options, told_position

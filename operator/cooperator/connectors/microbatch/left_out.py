@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.dead_letters import Letter
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import PlannedBatches
 from cooperator.connectors.microbatch.ranges import LeftOut, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import of_partition
+from cooperator.connectors.output_record import OutputRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa

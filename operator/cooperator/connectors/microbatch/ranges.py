@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cooperator.connectors.exactly_once import OutputRecord
+from cooperator.connectors.output_record import OutputRecord
 
 _WAY_OUT = (
     "stop the connector and reset or alter its offsets, or set fail.on.data.loss to false, to go on "

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import (
     FailureKind,
     OpenFailed,
@@ -24,6 +23,7 @@ from cooperator.connectors.microbatch.batches import (
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
+from cooperator.connectors.output_record import OutputRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa

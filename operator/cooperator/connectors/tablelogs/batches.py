@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import (
@@ -22,6 +21,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     read_failure,
     run_batch,
 )
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
 from cooperator.connectors.postgres_source import SourceTable

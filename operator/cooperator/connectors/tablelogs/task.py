@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cooperator.connectors.access import of_java
-from cooperator.connectors.exactly_once import OutputRecord
 from cooperator.connectors.microbatch.batches import Stand
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
@@ -13,6 +12,7 @@ from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from cooperator.connectors.microbatch.task import LoopTask, Shown, run_loop
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import jdbc_settings
 from cooperator.connectors.references import own_topics
