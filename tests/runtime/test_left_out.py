@@ -151,6 +151,38 @@ def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
     assert problem in spark.heard.traces[task, 1]
 
 
+@pytest.mark.parametrize("sink", ["kafka-to-files", "kafka-to-kafka"])
+def test_a_select_with_chance_loses_and_doubles_no_record(
+    spark: SparkBench, tmp_path: Path, unique: str, sink: str
+) -> None:
+    """Each conversion fails for other records: each of them is a row or a letter nevertheless."""
+    values = [b"bad %d" % number if number % 20 == 7 else b"%d" % number for number in range(160)]
+    spark.produce(unique, values)
+    dead = f"{unique}-dead"
+    options = config(
+        sink,
+        topics=unique,
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=dead,
+        max_offsets_per_trigger=40,
+        transform_sql="SELECT STRING(INT(IF(rand() < 0.02, 'bad', STRING(value)))) AS value FROM input",
+    )
+    target = {"topic": f"{unique}-out"}
+    if sink == "kafka-to-files":
+        target = {"path": str(tmp_path / "out"), "rotate.interval.ms": "0"}
+    tasks = spark.start_connector(unique, {**options, **target}, 1)
+
+    def found() -> list[bytes]:
+        letters = [value or b"" for value, _, _ in left_out(spark, dead)]
+        if sink == "kafka-to-files":
+            return sorted([*(row["value"].encode() for row in rows_of(tmp_path / "out")), *letters])
+        return sorted([*(value or b"" for _, value in spark.records(target["topic"])), *letters])
+
+    eventually(lambda: len(found()) >= len(values), 90)
+    spark.stop(*tasks)
+    assert found() == sorted(values)
+
+
 @slow("env -u CI pytest tests/runtime/test_left_out.py")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(

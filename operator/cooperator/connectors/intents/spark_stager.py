@@ -117,7 +117,7 @@ class SparkStager:
         """Returns records that the transform fails for; see ``PlannedBatches``."""
         self._group.enter()
         rows = self._transform(read(self._spark, self._source, slots=len(slots)))
-        return FailingSearch(self._spark, lambda: rows).find(slots, most)
+        return FailingSearch(self._spark, lambda: rows, is_before_rows=True).find(slots, most)
 
     def cancel(self) -> None:
         self._group.cancel()

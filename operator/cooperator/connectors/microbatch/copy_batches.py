@@ -204,5 +204,7 @@ class CopyBatches:
 
     def _search(self, query: CopyQuery) -> FailingSearch:
         if query.plan not in self._searches:
-            self._searches[query.plan] = FailingSearch(self._spark, lambda: self._texts(query).rows)
+            self._searches[query.plan] = FailingSearch(
+                self._spark, lambda: self._texts(query).rows, is_before_rows=True
+            )
         return self._searches[query.plan]

@@ -194,12 +194,19 @@ def read_failure(java: Any, error: Exception) -> tuple[FailureKind, str]:
 class FailingSearch:
     """Finds records that a query fails for, in Spark's tasks."""
 
-    def __init__(self, spark: "SparkSession", rows: "Callable[[], DataFrame]") -> None:
-        """``rows`` returns the query, unplanned; its source has the option ``slots``."""
+    def __init__(
+        self, spark: "SparkSession", rows: "Callable[[], DataFrame]", *, is_before_rows: bool = False
+    ) -> None:
+        """``rows`` returns the query, unplanned; its source has the option ``slots``.
+
+        Where letters are written before the rows (``is_before_rows``), a query that has random numbers or the
+        time is not searched: when it runs, it might fail for other records.
+        """
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark
         self._rows = rows
+        self._is_before_rows = is_before_rows
         self._planned: Any = None
 
     def find(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
@@ -212,6 +219,8 @@ class FailingSearch:
             if self._planned is None or not self._planned.isReusable():
                 untyped: Any = self._rows()
                 self._planned = self._java.FailingRecords.of(untyped._jdf.queryExecution())
+            if self._is_before_rows and not self._planned.isReusable():
+                raise SearchFailed(FailureKind.ROWS, "its rows may differ from one run to the next")
             found = self._planned.find(encoded(slots), most)
             try:
                 return DataFrame(found.rows(), self._spark).toArrow()
