@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from cooperator.connectors.output import OutputError, read_units
 from tests.guarantees.pipeline import UNITS, Kafka, Pipeline
+from tests.harness.plain_files import read_plainly
 
 
 class FilesToKafka(Pipeline):
@@ -87,11 +88,9 @@ class KafkaToFiles(Pipeline):
 
     def found(self) -> Counter[str]:
         """Returns the rows that a plain reader finds."""
-        import pyarrow.dataset as ds
-
         if not self._output.exists():
             return Counter()
-        table = ds.dataset(self._output, format="parquet").to_table()
+        table = read_plainly(self._output)
         return Counter(table["value"].to_pylist() if table.num_rows else [])
 
 

@@ -26,6 +26,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import SparkHost
+from tests.harness.plain_files import read_plainly
 from tests.harness.support import eventually, slow
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
@@ -115,7 +116,7 @@ class Task(LoopThread):
 
 def rows(root: Path) -> list[str]:
     """The values that a plain reader finds, sorted."""
-    return sorted(pyarrow.dataset.dataset(root, format="parquet").to_table()["value"].to_pylist())
+    return sorted(read_plainly(root)["value"].to_pylist())
 
 
 def expected(places: Sequence[Partition], *counts: int) -> list[str]:
@@ -168,7 +169,7 @@ def test_a_zombie_that_wakes_in_mid_cut_changes_nothing(
             successor.reaches(places, 50)
             assert rows(tmp_path) == expected(places, 50)
             compacted = tmp_path / "compacted.parquet"
-            table = pyarrow.dataset.dataset(tmp_path, format="parquet").to_table()
+            table = read_plainly(tmp_path)
             for path in tmp_path.glob("*.parquet"):
                 path.unlink()
             pyarrow.parquet.write_table(table, compacted)

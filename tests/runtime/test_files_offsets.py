@@ -21,6 +21,7 @@ from cooperator.connectors.references import Resolver
 from cooperator.connectors.topics import GroupCluster
 from cooperator.connectors.units import Owner, read_layout, settle_layout
 from cooperator.model import Epoch
+from tests.harness.plain_files import read_plainly
 from tests.runtime.test_offsets import kafka
 
 QUERY = "5f0c2a4e-query"
@@ -88,11 +89,7 @@ class Earlier:
 
     def offsets(self) -> Counter[int]:
         """Returns the rows that a plain reader finds."""
-        import pyarrow.dataset as ds
-
-        return Counter(
-            ds.dataset(self.path, format="parquet", partitioning="hive").to_table()["offset"].to_pylist()
-        )
+        return Counter(read_plainly(self.path)["offset"].to_pylist())
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -15,6 +14,7 @@ from cooperator.connectors.offset_operations import alter, listed
 from cooperator.connectors.topics import partition_counts
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
+from tests.harness.plain_files import read_plainly
 from tests.harness.support import eventually, slow
 from tests.runtime.s3_server import S3Server
 from tests.runtime.spark_bench import SparkBench, spark_bench
@@ -40,7 +40,7 @@ def values(path: Path) -> Counter[str]:
     """Returns the rows that a plain reader finds."""
     if not path.exists():
         return Counter()
-    table = ds.dataset(path, format="parquet", partitioning="hive").to_table()
+    table = read_plainly(path)
     return Counter(table["value"].to_pylist() if table.num_rows else [])
 
 
