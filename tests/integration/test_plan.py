@@ -179,8 +179,8 @@ def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberG
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
         group.member(worker)
-    before = group.runs(*TASKS)
     eventually(lambda: leader.status().get("settled"), 60)
+    before = group.runs(*TASKS)
     leader.kill()
     servers, group_id = group.bootstrap_servers, group.group_id
 
