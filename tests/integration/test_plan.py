@@ -179,6 +179,7 @@ def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberG
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
         group.member(worker)
+    eventually(lambda: set(group.journal.running().values()) == set(WORKERS), 60, "all members have joined")
     eventually(lambda: leader.status().get("settled"), 60)
     before = group.runs(*TASKS)
     leader.kill()
