@@ -127,10 +127,6 @@ def _parts(
     def convert(range_: OffsetRange, raw: "pa.Table") -> "pa.Table | None":
         return by_unit[range_.partition].rows(range_, raw, spark)
 
-    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
-        by_unit[range_.partition].put(range_, found)
-        return ()
-
     def close() -> None:
         for unit in by_unit.values():
             unit.letters.close()
@@ -140,7 +136,12 @@ def _parts(
         stager = CollectedStager(spark, source, convert, file_format)
         plans = Plans(spark, lambda partition: by_unit[partition].conversion, in_plan)
         by_row = FileBatches(owned, stager, rotator.wrote, close)
-        leaving_out = LeavingOut(spark, lambda partition: by_unit[partition].conversion, put, context.say)
+        leaving_out = LeavingOut(
+            spark,
+            lambda partition: by_unit[partition].conversion,
+            lambda range_, found: by_unit[range_.partition].put(range_, found),
+            context.say,
+        )
         batches = PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out)
     else:
         batches = in_plan(Decoding())
@@ -212,9 +213,11 @@ class _Unit:
         self.put(range_, left_out)
         return as_one_table(parts)
 
-    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> None:
+    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:
+        """Writes the letters; none is left to be written with the rows."""
         if self._options.dead_letters:
             self.letters.put(left_out, self._owned.line(range_.partition), range_.end)
+        return ()
 
 
 def conversion(

@@ -33,7 +33,7 @@ from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.members import settle_layout
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
-from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkBatches
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name, option, refuse
 from cooperator.connectors.output_record import OutputRecord
@@ -222,11 +222,12 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
 
     by_row = CollectedBatches(opening.spark, source, possible, opening.target, convert)
     plans = Plans(opening.spark, lambda partition: units[partition].conversion, prepared)
-
-    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
-        return units[range_.partition].letters(found)
-
-    leaving_out = LeavingOut(opening.spark, lambda partition: units[partition].conversion, put, context.say)
+    leaving_out = LeavingOut(
+        opening.spark,
+        lambda partition: units[partition].conversion,
+        lambda range_, found: units[range_.partition].letters(found),
+        context.say,
+    )
     return PlannedFirst(plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=is_apart)
 
 

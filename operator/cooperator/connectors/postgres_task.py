@@ -155,10 +155,6 @@ def _parts(
     def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
         return by_record[partition].chunks(raw, spark, range_)
 
-    def put(range_: OffsetRange, found: Sequence[Letter]) -> Sequence[OutputRecord]:
-        by_record[range_.partition].put(range_, found)
-        return ()
-
     def close() -> None:
         for unit in by_record.values():
             unit.letters.close()
@@ -171,7 +167,10 @@ def _parts(
         if options.is_collected:
             plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
             leaving_out = LeavingOut(
-                spark, lambda partition: by_record[partition].conversion, put, context.say
+                spark,
+                lambda partition: by_record[partition].conversion,
+                lambda range_, found: by_record[range_.partition].put(range_, found),
+                context.say,
             )
             batches = PlannedFirst(
                 plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
@@ -266,9 +265,11 @@ class _Unit:
         self.put(range_, left_out)
         return chunks
 
-    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> None:
+    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:
+        """Writes the letters; none is left to be written with the rows."""
         if self._options.dead_letters:
             self.letters.put(left_out, self._owned.line(self._unit), range_.end)
+        return ()
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
         return as_rows(rows, self._options, self._described() if self._options.tolerance == "all" else None)

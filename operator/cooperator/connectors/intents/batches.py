@@ -10,7 +10,13 @@ from cooperator.connectors.intents.naming import placed, visible_name
 from cooperator.connectors.intents.stores import FileStore
 from cooperator.connectors.intents.units import FileUnits
 from cooperator.connectors.intents.values import StagedFile
-from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.batches import (
+    FailureKind,
+    Outcome,
+    PositionRecord,
+    SlotFailure,
+    WorkFailed,
+)
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 if TYPE_CHECKING:
@@ -27,12 +33,8 @@ class Written:
     counts: Mapping[Partition, int] = field(default_factory=dict)
 
 
-class StageFailed(Exception):
+class StageFailed(WorkFailed):
     """The rows could not be staged."""
-
-    def __init__(self, kind: FailureKind, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
 
 
 class Stager(Protocol):

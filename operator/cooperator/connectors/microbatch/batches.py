@@ -68,20 +68,20 @@ class BatchFailed(Exception):
     """A batch has failed and is not tried again; the message names the units of a failed slot."""
 
 
-class OpenFailed(Exception):
+class WorkFailed(Exception):
+    """A part of a task's work has failed; ``kind`` is the consequence."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class OpenFailed(WorkFailed):
     """The producers of a task could not be initialised."""
 
-    def __init__(self, kind: FailureKind, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
 
-
-class SearchFailed(Exception):
+class SearchFailed(WorkFailed):
     """Records that a plan fails for could not be searched."""
-
-    def __init__(self, kind: FailureKind, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ the plan cannot convert it.
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.dead_letters import Letter
-from cooperator.connectors.microbatch.batches import PlannedBatches
+from cooperator.connectors.microbatch.batches import FailureKind, PlannedBatches, SearchFailed
 from cooperator.connectors.microbatch.ranges import LeftOut, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import of_partition
 from cooperator.connectors.output_record import OutputRecord
@@ -24,17 +24,6 @@ PutLetters = Callable[[OffsetRange, Sequence[Letter]], Sequence[OutputRecord]]
 """Writes the letters of all records that are left out of a range, or returns those to write with its rows."""
 Slots = Mapping[int, Sequence[OffsetRange]]
 """Ranges by the number of their slot."""
-
-
-class Searched(NamedTuple):
-    """``found`` are the numbers of failing records in slots whose ranges leave them out now.
-
-    Slots that are ``convertible`` have records that can be converted, but not by the plan.
-    """
-
-    slots: Slots
-    found: Mapping[int, int]
-    convertible: frozenset[int] = frozenset()
 
 
 class LeavingOut:
@@ -52,34 +41,35 @@ class LeavingOut:
         self._put = put
         self._say = say
 
-    def probed(self, plan: PlannedBatches, slots: Slots) -> frozenset[int]:
-        """Returns the slots whose first failing record can be converted, or has a type that was new.
+    def probed(self, plan: PlannedBatches, slots: Slots) -> Slots:
+        """Returns the slots whose first failing record cannot be converted, and those without one.
 
-        Raises ``SearchFailed``, and what the record fails with if none may be left out.
+        The others have a record of a type that was new, or that only the plan cannot convert. Raises
+        ``SearchFailed`` for other reasons than rows, and what the record fails with if none may be left out.
         """
         found = self._letters(plan, slots, 1)
-        return frozenset(n for n, letters in found.items() if None in letters.values())
+        return {number: slots[number] for number, letters in found.items() if None not in letters.values()}
 
-    def searched(self, plan: PlannedBatches, slots: Slots, most: int) -> Searched:
-        """Leaves failing records out of slots with less than ``most`` of them, and writes their letters.
+    def searched(self, plan: PlannedBatches, slots: Slots, most: int) -> Slots:
+        """Returns the slots without the records that cannot be converted, whose letters are written.
 
+        Slots with ``most`` of these, or with failing records that can be converted, are not among them.
         Raises as ``probed`` does.
         """
-        ready, found, convertible = {}, {}, set()
+        ready = {}
         for number, letters in self._letters(plan, slots, most).items():
             known = {partition: some for partition, some in letters.items() if some is not None}
-            count = sum(map(len, known.values()))
-            if len(known) < len(letters) or count >= most:
-                convertible.add(number)
-            else:
+            if len(known) == len(letters) and sum(map(len, known.values())) < most:
                 ready[number] = [self._without(each, known.get(each.partition, [])) for each in slots[number]]
-                found[number] = count
-        return Searched(ready, found, frozenset(convertible))
+        return ready
 
     def _letters(
         self, plan: PlannedBatches, slots: Slots, most: int
     ) -> dict[int, dict[Partition, list[Letter] | None]]:
-        """Returns the letters of failing records by slot and partition; None where one can be converted."""
+        """Returns the letters of failing records by slot and partition; None where one can be converted.
+
+        There are none if the search itself fails because of rows.
+        """
         if not slots:
             return {}
         offsets = sum(each.size for ranges in slots.values() for each in ranges)
@@ -87,6 +77,10 @@ class LeavingOut:
         try:
             raw = plan.failing(list(slots.values()), most)
             return {number: self._of_slot(raw, ranges) for number, ranges in slots.items()}
+        except SearchFailed as error:
+            if error.kind not in (FailureKind.ROWS, FailureKind.FAILED):
+                raise
+            return {}
         finally:
             self._say("")
 

@@ -151,34 +151,15 @@ class PlannedFirst:
     def _planned(self, plan: PlannedBatches, batch: "_Batch", slots: Numbered) -> Numbered:
         """Runs slots by a plan; returns those that it does not convert. Raises ``SearchFailed``."""
         first = {n: slots[n] for n in slots if self._failing & {each.partition for each in slots[n]}}
-        ready, refused = self._searched(plan, first)
+        ready = self._leaving_out.searched(plan, first, self._most)
         failed = self._ran(plan, batch, {**{n: slots[n] for n in slots if n not in first}, **ready})
-        refused |= {n: slots[n] for n in failed if n in first}
+        refused = {n: slots[n] for n in first if n not in ready or n in failed}
         late = {n: slots[n] for n in failed if n not in first}
         if not late or batch.total.failures:
             return refused
-        try:
-            convertible = self._leaving_out.probed(plan, late)
-        except SearchFailed as error:
-            _raise_unless_of_rows(error)
-            return refused | late
-        refused |= {n: late[n] for n in convertible}
-        ready, more = self._searched(plan, {n: late[n] for n in late if n not in convertible})
-        refused |= more
-        return refused | {n: slots[n] for n in self._ran(plan, batch, ready)}
-
-    def _searched(
-        self, plan: PlannedBatches, slots: Numbered
-    ) -> tuple[Numbered, dict[int, Sequence[OffsetRange]]]:
-        """Leaves failing records out of slots; returns the slots, and those that a plan does not convert."""
-        if not slots:
-            return {}, {}
-        try:
-            searched = self._leaving_out.searched(plan, slots, self._most)
-        except SearchFailed as error:
-            _raise_unless_of_rows(error)
-            return {}, dict(slots)
-        return searched.slots, {n: slots[n] for n in searched.convertible}
+        ready = self._leaving_out.searched(plan, self._leaving_out.probed(plan, late), self._most)
+        failed = self._ran(plan, batch, ready)
+        return refused | {n: late[n] for n in late if n not in ready or n in failed}
 
     def _ran(self, plan: PlannedBatches, batch: "_Batch", slots: Numbered) -> list[int]:
         """Runs slots, and notes how the plan did; returns those that it failed for because of their rows."""
@@ -239,8 +220,3 @@ def _numbered(slots: Slots, some: Collection[Partition]) -> dict[int, list[Offse
     """Returns the ranges of some partitions."""
     found = {n: [each for each in slot if each.partition in some] for n, slot in enumerate(slots)}
     return {n: ranges for n, ranges in found.items() if ranges}
-
-
-def _raise_unless_of_rows(error: SearchFailed) -> None:
-    if error.kind not in (FailureKind.ROWS, FailureKind.FAILED):
-        raise error

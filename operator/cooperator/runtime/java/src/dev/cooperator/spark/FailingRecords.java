@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.RDD;
@@ -104,30 +103,21 @@ public final class FailingRecords {
       RangesReader whole = new RangesReader(List.of(SCHEMA.fieldNames()), List.of(), null);
       work.enter(context);
       try {
-        long bytes = 0;
-        Iterator<InternalRow> rows = query.iterator(slot, context);
-        ConsumerRecord<byte[], byte[]> failed = null;
-        for (int again = 0; found.size() < most && again < RowTrial.MOST_OF_A_ROW; ) {
-          context.killTaskIfInterrupted();
-          try {
-            while (rows.hasNext()) {
-              rows.next();
-            }
-            break;
-          } catch (Exception error) {
-            if (!SlotResult.failed(error).blamesRows() || work.last == null) {
-              throw error;
-            }
-            again = work.last == failed ? again + 1 : 0;
-            if (again == 0) {
-              found.add(whole.read(work.last).get().copy());
-              bytes += Math.max(0, work.last.serializedKeySize()) + Math.max(0, work.last.serializedValueSize());
-            }
-            failed = work.last;
-            if (bytes > MOST_BYTES) {
-              throw new IllegalStateException("records of more than " + MOST_BYTES + " bytes fail", error);
-            }
-          }
+        long[] bytes = {0};
+        boolean isComplete =
+            RowTrial.readOn(
+                query.iterator(slot, context),
+                context,
+                () -> work.last,
+                error -> SlotResult.failed(error).blamesRows(),
+                (record, error) -> {
+                  found.add(whole.read(record).get().copy());
+                  bytes[0] += Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize());
+                  return found.size() < most && bytes[0] <= MOST_BYTES;
+                });
+        if (!isComplete || bytes[0] > MOST_BYTES) {
+          // Letters must not be written while others may be missing.
+          throw new IllegalStateException("a record fails too often, or records of more than 8 MiB fail");
         }
         return found;
       } finally {

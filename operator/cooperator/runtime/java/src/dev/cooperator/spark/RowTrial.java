@@ -7,6 +7,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.BiPredicate;
+import java.util.function.Predicate;
+import java.util.function.Supplier;
 import org.apache.spark.Dependency;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkThrowable;
@@ -33,7 +36,7 @@ public final class RowTrial {
   private static final int MESSAGE_LIMIT = 2_000;
 
   /** A query may make several rows of one, and fail for each of them. */
-  static final int MOST_OF_A_ROW = 10_000;
+  private static final int MOST_OF_A_ROW = 10_000;
 
   private RowTrial() {}
 
@@ -59,6 +62,42 @@ public final class RowTrial {
               + partitions.getNumPartitions());
     }
     return new ObjectMapper().writeValueAsString(new Trial(partitions).collect());
+  }
+
+  /**
+   * Reads the rows of a query to their end; after each failure that {@code blames} a row it goes on, and throws others.
+   *
+   * @param last returns what the query has read last; null: nothing
+   * @param found is told each of these that has failed, once; it returns whether to go on
+   * @return whether it came to the end, or was told to stop; false if one of them has failed too often
+   */
+  static <T> boolean readOn(
+      Iterator<InternalRow> rows,
+      TaskContext context,
+      Supplier<T> last,
+      Predicate<Exception> blames,
+      BiPredicate<T, Exception> found) {
+    T failed = null;
+    for (int again = 0; again < MOST_OF_A_ROW; ) {
+      context.killTaskIfInterrupted();
+      try {
+        while (rows.hasNext()) {
+          rows.next();
+        }
+        return true;
+      } catch (Exception error) {
+        T row = last.get();
+        if (row == null || !blames.test(error)) {
+          throw error;
+        }
+        again = row.equals(failed) ? again + 1 : 0;
+        if (again == 0 && !found.test(row, error)) {
+          return true;
+        }
+        failed = row;
+      }
+    }
+    return false;
   }
 
   /** The error of a query: of the errors that led to it the first one that has an SQLSTATE; or null. */
@@ -152,27 +191,17 @@ public final class RowTrial {
       List<Map<String, Object>> found = new ArrayList<>();
       Iterator<InternalRow> rows = query.iterator(split, context);
       Groups.LAST.remove();
-      for (long failed = -1, again = 0; again < MOST_OF_A_ROW; ) {
-        context.killTaskIfInterrupted();
-        try {
-          while (rows.hasNext()) {
-            rows.next();
-          }
-          break;
-        } catch (Exception error) {
-          Map<String, Object> failure = aboutTheTask(error) ? null : told(error);
-          Long last = Groups.LAST.get();
-          if (failure == null || last == null) {
-            throw error;
-          }
-          again = last == failed ? again + 1 : 0;
-          if (again == 0) {
-            failure.put("row", last);
-            found.add(failure);
-          }
-          failed = last;
-        }
-      }
+      // If a row fails too often, those after it are found when the others are converted together.
+      readOn(
+          rows,
+          context,
+          Groups.LAST::get,
+          error -> !aboutTheTask(error) && told(error) != null,
+          (row, error) -> {
+            Map<String, Object> failure = told(error);
+            failure.put("row", row);
+            return found.add(failure);
+          });
       return CollectionConverters.asScala(found.iterator());
     }
 
