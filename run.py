@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One command from a fresh clone: ``python3 run.py demo`` or ``python3 run.py tests``.
+"""One command from a fresh clone: ``python3 run.py demo``, ``check`` or ``tests``.
 
 Needs Python 3.11 or later and nothing else (standard library only). It makes ``.venv`` beside this file,
 installs the project there once (again only when ``pyproject.toml`` changes), and finds Java 17 or 21.
@@ -17,8 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +29,7 @@ ROOTS_PROGRAMS = Path("/usr/sbin")
 CNI_BRIDGE = Path("/usr/lib/cni/bridge")
 DEBIAN_POSTGRESQL = Path("/usr/lib/postgresql")
 """Where Debian keeps PostgreSQL's programs, off the PATH, by version."""
+FOR_TESTS = {"spark", "s3", "spark-connect", "kubernetes", "test"}
 
 
 class Failure(Exception):
@@ -91,17 +90,18 @@ MANAGERS = (
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="run.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="run.py", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "what", choices=("demo", "tests"), help="the main job on real input, or all checks and tests"
+        "what",
+        choices=("demo", "check", "tests"),
+        help="the main job on real input; checks for every save; or all that decides about a change",
     )
     parser.add_argument("--yes", action="store_true", help="install what is missing without asking")
     options, rest = parser.parse_known_args(arguments)
     try:
         check_python()
         make_venv(options.yes)
-        for_tests = {"spark", "s3", "spark-connect", "kubernetes", "test"}
-        install_project({"spark"} if options.what == "demo" else for_tests)
+        install_project({"spark"} if options.what == "demo" else FOR_TESTS)
         find_or_install_java(options.yes)
         if options.what == "tests":
             find_or_install_spin(options.yes)
@@ -112,10 +112,10 @@ def main(arguments: list[str]) -> int:
         print(f"run.py: {failure}", file=sys.stderr)
         return 1
     os.chdir(ROOT)
+    sys.stdout.flush()
     if options.what == "demo":
-        sys.stdout.flush()
         os.execv(VENV / "bin" / "cooperator", ["cooperator", "demo", *rest])
-    return run_tests(rest)
+    os.execv(VENV / "bin" / "python", ["python", "-m", "tests", options.what, *rest])
 
 
 def say(text: str) -> None:
@@ -306,113 +306,6 @@ def install_packages(missing: str, alternatives: tuple[str, ...], yes: bool) -> 
         if subprocess.run(command, check=False).returncode == 0:
             return
     raise Failure(f"that failed: install {' or '.join(alternatives)} yourself and run this again")
-
-
-# --- checks and tests -----------------------------------------------------------------------------------
-
-
-def test_parts(arguments: list[str]) -> dict[str, tuple[str, ...]]:
-    """Arguments of pytest by the part of the tests; arguments of the user are one part."""
-    if arguments:
-        return {"tests": tuple(arguments)}
-    # Not there where Python is too old, which is to be said first.
-    import tomllib
-
-    tools = tomllib.loads((Path(__file__).resolve().parent / "pyproject.toml").read_text())["tool"]
-    parts: dict[str, list[str]] = tools["cooperator"]["test-parts"]
-    named = [word for words in parts.values() for word in words]
-
-    def elsewhere(words: list[str]) -> list[str]:
-        return [
-            path for path in named if path not in words and path.startswith(tuple(f"{w}/" for w in words))
-        ]
-
-    return {
-        name: (*words, *(f"--ignore={path}" for path in elsewhere(words))) for name, words in parts.items()
-    }
-
-
-FAILED = ROOT / ".pytest_cache" / "parts"
-"""Where pytest notes for each part what failed."""
-MOST_SECOND_TRIES = 3
-"""More failures than this in one part are not due to chance; parametrized cases that share a fixture count
-as one."""
-
-
-def run_tests(pytest_arguments: list[str]) -> int:
-    tools = VENV / "bin"
-    pytest = [str(tools / "python"), "-m", "pytest", "--durations=12", "--durations-min=10"]
-    checks = {
-        "lint": [str(tools / "ruff"), "check", "."],
-        "format": [str(tools / "ruff"), "format", "--check", "."],
-        "types": [str(tools / "mypy")],
-        "imports": [str(tools / "lint-imports")],
-        # JVMs of tests start with it in half the time; written once, until a jar changes.
-        "classes": [str(tools / "cooperator"), "packages", "--local", "--classes"],
-    }
-    parts = {
-        name: [*pytest, *words, "-o", f"cache_dir={FAILED / name}"]
-        for name, words in test_parts(pytest_arguments).items()
-    }
-    results = run_at_once(checks)
-    unsteady: list[str] = []
-    # Failures of an earlier run do not belong to this one.
-    shutil.rmtree(FAILED, ignore_errors=True)
-    for name, command in parts.items():
-        announce(name, command)
-        began = time.monotonic()
-        code = subprocess.run(command, check=False).returncode
-        if code == 1 and name != "simulation" and not pytest_arguments:
-            # A seed that fails there fails always; the others run brokers, JVMs, kubelets.
-            code = try_again(name, pytest, unsteady)
-        results[name] = (code, time.monotonic() - began)
-    say("summary")
-    for name, (code, seconds) in results.items():
-        print(f"    {name:<11} {'ok' if code == 0 else 'FAILED':<7} {seconds:7.1f} s")
-    for test in unsteady:
-        print(f"    UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
-    return 1 if any(code for code, _ in results.values()) else 0
-
-
-def announce(name: str, command: list[str]) -> None:
-    say(f"{name}: {' '.join([Path(command[0]).name, *command[1:]])}")
-
-
-def run_at_once(commands: dict[str, list[str]]) -> dict[str, tuple[int, float]]:
-    """Run commands that need one core each. Returns their exit codes and seconds."""
-
-    def timed(command: list[str]) -> tuple[subprocess.CompletedProcess[str], float]:
-        began = time.monotonic()
-        done = subprocess.run(
-            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        return done, time.monotonic() - began
-
-    results = {}
-    with ThreadPoolExecutor(len(commands)) as pool:
-        for (name, command), (done, seconds) in zip(
-            commands.items(), pool.map(timed, commands.values()), strict=True
-        ):
-            announce(name, command)
-            if done.returncode or name != "classes":
-                print(done.stdout, end="", flush=True)
-            results[name] = (done.returncode, seconds)
-    return results
-
-
-def try_again(part: str, pytest: list[str], unsteady: list[str]) -> int:
-    """Run alone what failed of that part among other tests (decision 028). Tests that pass now are added to
-    ``unsteady``; 0 when all did; 1 when tests could not be collected."""
-    known = FAILED / part / "v" / "cache" / "lastfailed"
-    failed = sorted(json.loads(known.read_text())) if known.exists() else []
-    tests = {name.partition("[")[0] for name in failed}
-    if not 0 < len(tests) <= MOST_SECOND_TRIES or not all("::" in test for test in tests):
-        return 1
-    say(f"{part}, again and alone: {' '.join(failed)}")
-    code = subprocess.run([*pytest, *failed], check=False).returncode
-    if code == 0:
-        unsteady.extend(failed)
-    return code
 
 
 def run(command: list[str], otherwise: str) -> None:

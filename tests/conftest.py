@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.supervision import threads as supervision
@@ -37,11 +36,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # JVMs of tests live for minutes at most, in which an optimizing compiler does not pay.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
-
-# The duration of an example depends on the machine more than on the code. Local runs try new examples; runs
-# with CI set repeat the same ones.
-settings.register_profile("cooperator", deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("cooperator")
 
 # This comes before the start of processes that share the tests, so that all use the same fresh seeds.
 first_fresh()

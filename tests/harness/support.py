@@ -1,4 +1,4 @@
-"""Shared test support: waiting on conditions instead of time, freezing processes, the marker ``slow``."""
+"""Shared test support: waiting on conditions instead of time, freezing processes."""
 
 import os
 import signal
@@ -9,14 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import pytest
-
 T = TypeVar("T")
-
-
-def slow(command: str) -> pytest.MarkDecorator:
-    """Marks a long test whose subject every run covers more briefly; ``command`` runs it."""
-    return pytest.mark.skipif("CI" in os.environ, reason=f"not in every run: {command}")
 
 
 def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:

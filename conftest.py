@@ -1,0 +1,23 @@
+"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries examples of its own."""
+
+import pytest
+from hypothesis import settings
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the long tests, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The duration of an example depends on the machine more than on the code. A run that decides about a change
+    # repeats the same examples: it tells whether the change broke something. Long runs look for more.
+    settings.register_profile("cooperator", deadline=None, derandomize=not config.getoption("--long"))
+    settings.load_profile("cooperator")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
