@@ -1,4 +1,4 @@
-"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries examples of its own."""
+"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries new examples."""
 
 import pytest
 from hypothesis import settings
@@ -9,8 +9,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The duration of an example depends on the machine more than on the code. A run that decides about a change
-    # repeats the same examples: it tells whether the change broke something. Long runs look for more.
+    # The duration of an example depends on the machine more than on the code. A run that decides about a
+    # change repeats the same examples: it tells whether the change broke something. Long runs look for more.
     settings.register_profile("cooperator", deadline=None, derandomize=not config.getoption("--long"))
     settings.load_profile("cooperator")
 
