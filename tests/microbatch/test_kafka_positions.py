@@ -34,7 +34,6 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from tests.harness.support import eventually
 
-
 NOWHERE = "127.0.0.1:1"
 UNITS = tuple(UnitKey("copy", f"lines-{number}") for number in range(4))
 
