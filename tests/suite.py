@@ -39,7 +39,7 @@ TEARDOWN_S = 60.0
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the tests. ``words`` are arguments of pytest; minutes are of two calm cores, with warm caches."""
+    """``words`` are arguments of pytest; minutes are of two calm cores with warm caches."""
 
     name: str
     words: tuple[str, ...]
