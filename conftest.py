@@ -1,7 +1,7 @@
-"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries examples of its own."""
+"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries new examples."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -9,9 +9,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The duration of an example depends on the machine more than on the code. A run that decides about a change
-    # repeats the same examples: it tells whether the change broke something. Long runs look for more.
-    settings.register_profile("cooperator", deadline=None, derandomize=not config.getoption("--long"))
+    # The duration of an example depends on the machine more than on the code. A run that decides about a
+    # change repeats the same examples: it tells whether the change broke something. Long runs look for more.
+    # Hypothesis has other defaults where the variable CI is set; these hold everywhere.
+    settings.register_profile(
+        "cooperator",
+        settings.get_profile("default"),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=not config.getoption("--long"),
+    )
     settings.load_profile("cooperator")
 
 

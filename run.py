@@ -19,6 +19,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -89,7 +90,7 @@ MANAGERS = (
 )
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
     parser = argparse.ArgumentParser(prog="run.py", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "what",
@@ -110,7 +111,7 @@ def main(arguments: list[str]) -> int:
             find_or_install_go(options.yes)
     except Failure as failure:
         print(f"run.py: {failure}", file=sys.stderr)
-        return 1
+        sys.exit(1)
     os.chdir(ROOT)
     sys.stdout.flush()
     if options.what == "demo":
@@ -315,6 +316,6 @@ def run(command: list[str], otherwise: str) -> None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(sys.argv[1:]))
+        main(sys.argv[1:])
     except KeyboardInterrupt:
         sys.exit(130)

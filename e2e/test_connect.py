@@ -9,7 +9,7 @@ import pytest
 from cooperator.artifacts import resolve
 from e2e.node_installation import NodeNamespace
 from tests.harness.stock_connectors import plugin_path
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
@@ -47,7 +47,7 @@ def stopped_by(place: NodeNamespace, incarnation: str) -> set[str]:
     }
 
 
-@slow("env -u CI pytest e2e/test_connect.py")
+@pytest.mark.long("tests/controller/test_connect.py::test_a_worker_that_is_killed_gets_exactly_its_own_back")
 def test_stock_workers_run_as_pods_and_each_gets_its_own_tasks_back(place: NodeNamespace) -> None:
     kafka_home(place.shared / "kafka")
     place.operator()

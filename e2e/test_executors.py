@@ -10,10 +10,13 @@ from cooperator.connectors.output import read_units
 from cooperator.connectors.topics import ensure_topic
 from e2e.node_installation import NodeNamespace
 from tests.harness.recipes import FOLDER, Recipe
-from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(1200), slow("env -u CI pytest e2e/test_executors.py")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(1200),
+    pytest.mark.long("tests/controller/test_executors.py::test_an_executor_is_like_its_member_and_no_member"),
+]
 
 SMALL = {
     "spark.executor.instances": 1,

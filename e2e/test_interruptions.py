@@ -1,7 +1,7 @@
 """Spot notices on a real node, each followed by the end of its machine half a minute later, while rows flow.
 
-``tests/controller/test_interruptions.py`` has notices and events without nodes; every run drains a node in
-``test_departures.py``. COOPERATOR_INTERRUPTIONS is the number of notices.
+``tests/controller/test_interruptions.py`` has notices and events without nodes. COOPERATOR_INTERRUPTIONS
+is the number of notices.
 """
 
 import os
@@ -15,14 +15,16 @@ from e2e.flows import Flow
 from e2e.measured import spans, where
 from e2e.node_installation import NodeNamespace
 from e2e.observed import Observed
-from tests.harness.support import slow
 
 COUNT = int(os.environ.get("COOPERATOR_INTERRUPTIONS", "20"))
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600 + 180 * COUNT),
-    slow("env -u CI pytest e2e/test_interruptions.py -s"),
+    pytest.mark.long(
+        "e2e/test_departures.py::"
+        "test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_elsewhere"
+    ),
 ]
 
 NOTICE = "aws-node-termination-handler/spot-itn"

@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from e2e.node_installation import NodeNamespace
-from tests.harness.support import slow
 from tests.kubernetes.helm import helm
 from tests.kubernetes.images import ROOT, build_environment, build_images, in_own_mounts
 from tests.kubernetes.publishing import program, registry
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3600), slow("env -u CI pytest e2e/test_published.py")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(3600),
+    pytest.mark.long(
+        "tests/release/test_documents.py::"
+        "test_an_archive_is_the_same_whoever_packed_it_when_and_in_what_order"
+    ),
+]
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 

@@ -18,7 +18,6 @@ from e2e.flows import committed
 from e2e.node_installation import NodeNamespace
 from e2e.release import CRDS, Helm
 from e2e.typed import Terminal, blocks, noted
-from tests.harness.support import slow
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.fixtures import wait_until_served
 from tests.kubernetes.helm import HelmFailed
@@ -169,7 +168,9 @@ def are_gone(place: NodeNamespace) -> bool:
 
 
 # Every run checks the chart's objects (tests/charts/test_quickstart.py), and installs it (test_release.py).
-@slow("env -u CI pytest e2e/test_quickstart.py")
+@pytest.mark.long(
+    "e2e/test_release.py::test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices"
+)
 def test_the_commands_of_the_readme_and_of_the_notes_show_what_they_promise(
     empty: NodeNamespace, user: Terminal
 ) -> None:
@@ -244,7 +245,9 @@ def produce_orders(place: NodeNamespace) -> Counter[str]:
     return Counter(rows)
 
 
-@slow("env -u CI pytest e2e/test_quickstart.py")
+@pytest.mark.long(
+    "e2e/test_release.py::test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices"
+)
 def test_it_can_be_installed_again_at_once(empty: NodeNamespace, user: Terminal) -> None:
     for _ in range(2):
         notes = noted(user.type(QUICK[0]))

@@ -1,7 +1,6 @@
 """Recipes of ``examples/recipes`` as a user applies them on real nodes, until their rows are in the sink.
 
-``tests/crd`` has every recipe accepted by an API server in each run; executors as pods are in
-``test_executors.py``, autoscaling and adoption in ``tests/controller``.
+Executors as pods are in ``test_executors.py``, autoscaling and adoption in ``tests/controller``.
 """
 
 import io
@@ -25,11 +24,14 @@ from e2e.store import SECRET, Store
 from tests.controller.test_kubectl import Person
 from tests.harness.recipes import FOLDER, Recipe
 from tests.harness.secured import add_scram_user, scram_broker
-from tests.harness.support import slow
 from tests.kubernetes.images import KAFKA
 from tests.kubernetes.nodes import Cluster
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900), slow("env -u CI pytest e2e/test_recipes.py")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),
+    pytest.mark.long("tests/crd/test_api_server.py::test_all_examples_can_be_applied_as_they_are"),
+]
 
 PASSWORD = 'open "sesame" \\ now'
 START = """\

@@ -24,7 +24,6 @@ from e2e.observed import Observed
 from e2e.prometheus import EVERY_S, Prometheus
 from e2e.store import SECRET, Store
 from tests.harness.scrapes import samples
-from tests.harness.support import slow
 from tests.kubernetes.images import WORKER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -150,7 +149,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@slow("env -u CI pytest e2e/test_table.py -s")
+@pytest.mark.long(
+    "e2e/test_departures.py::test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_its_tasks"
+)
 def test_the_cost_of_each_fault(
     place: NodeNamespace, store: Store, watched: Prometheus | None, picture: Path | None
 ) -> None:

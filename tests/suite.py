@@ -1,8 +1,8 @@
 """What ``run.py check`` and ``run.py tests`` run, in the project's own environment (``python -m tests``).
 
-The parts of the tests and their times stand in ``pyproject.toml`` (``tool.cooperator.parts``). What decides about a
-change is the same on every machine: no environment variable adds or removes a test, and a test that fails once
-fails the run (docs/decisions/028). Tests marked ``long`` run with ``--long`` only.
+The parts of the tests and their times stand in ``pyproject.toml`` (``tool.cooperator.parts``). What decides
+about a change is the same on every machine: no environment variable adds or removes a test, and a test that
+fails once fails the run (docs/decisions/028). Tests marked ``long`` run with ``--long`` only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TEARDOWN_S = 60.0
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the tests. ``words`` are arguments of pytest; times are of two calm cores, with warm caches."""
+    """``words`` are arguments of pytest; minutes are of two calm cores with warm caches."""
 
     name: str
     words: tuple[str, ...]
@@ -142,7 +142,10 @@ def run_tests(
         return [run_part("tests", pytest_words, long)]
     chosen = [part for part in parts.values() if only in (None, part.name)]
     minutes = sum(part.minutes for part in chosen)
-    say(f"these tests take some {minutes:.0f} minutes on two calm cores" + (_announce_long(chosen) if long else ""))
+    say(
+        f"these tests take some {minutes:.0f} minutes on two calm cores"
+        + (_announce_long(chosen) if long else "")
+    )
     results = run_at_once(static_checks()) if only in (None, STATIC) else []
     return [*results, *(run_part(part.name, part.words, long) for part in chosen)]
 
@@ -193,7 +196,14 @@ def run_part(name: str, words: Sequence[str], long: bool = False) -> Result:
     """Runs pytest with these words."""
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch, "durations.xml")
-        command = [sys.executable, "-m", "pytest", f"--junitxml={file}", *words, *(["--long"] if long else [])]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"--junitxml={file}",
+            *words,
+            *(["--long"] if long else []),
+        ]
         result = run_measured(name, command)
         durations_s = read_durations(file) if file.exists() else ()
     return Result(name, result.code, result.elapsed_s, result.processor_s, durations_s)
@@ -218,7 +228,7 @@ def run_measured(name: str, command: Sequence[str]) -> Result:
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of its orphaned descendants (Linux), so that their time is counted, too."""
+    """Makes this process the parent of its orphaned descendants (Linux), so that their time counts, too."""
     if sys.platform == "linux":
         pr_set_child_subreaper = 36
         ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
@@ -258,7 +268,9 @@ def read_durations(file: Path) -> tuple[tuple[str, float], ...]:
 
 def report(results: Sequence[Result]) -> int:
     """Prints each part's result and time, and the slowest tests. Returns the exit code."""
-    durations_s = sorted((each for result in results for each in result.durations_s), key=lambda each: -each[1])
+    durations_s = sorted(
+        (each for result in results for each in result.durations_s), key=lambda each: -each[1]
+    )
     if durations_s:
         say(f"the slowest {min(SLOWEST, len(durations_s))} of {len(durations_s)} tests")
         for test, seconds in durations_s[:SLOWEST]:

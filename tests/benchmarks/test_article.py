@@ -26,7 +26,6 @@ from benchmarks.clusters.timeline import (
     student,
 )
 from benchmarks.pipelines.job import ROOT
-from tests.harness.support import slow
 
 LOG = """\
 2026-11-25 06:46:57,188 INFO  [p] GroupMetadataManager: [G] Preparing to rebalance group g in state PreparingRebalance with old generation 1 (reason: x)
@@ -205,7 +204,7 @@ def test_the_page_judges_ours_against_stock(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
-@slow("pytest tests/benchmarks/test_article.py")
+@pytest.mark.long("tests/stock/test_figures.py::test_a_worker_joins_returns_and_leaves_for_good")
 def test_the_short_form_measures_every_contender(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.article", "all", "--short", "--results", str(tmp_path)]
     written = tmp_path / "article.md"

@@ -14,7 +14,7 @@ from benchmarks.clusters.churn import CONTENDERS, PLAN, SHORT, TASKS, Event, Pla
 from benchmarks.clusters.contenders import Cluster
 from benchmarks.clusters.turns import Run, command_of, merged, with_turn
 from benchmarks.pipelines.job import ROOT
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 
 def test_a_partition_without_progress_is_the_least() -> None:
@@ -108,7 +108,7 @@ def test_the_page_compares_incremental_with_eager(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.timeout(1_800)
-@slow("pytest tests/benchmarks/test_churn.py")
+@pytest.mark.long("tests/stock/test_figures.py::test_a_worker_joins_returns_and_leaves_for_good")
 def test_the_short_form_measures_every_contender(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.article", "churn", "--short", "--results", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=1_780)

@@ -10,7 +10,6 @@ import pytest
 from benchmarks.clusters import page
 from benchmarks.departures import EVICTING, PLANNED, LogTail, stages
 from benchmarks.pipelines.job import ROOT
-from tests.harness.support import slow
 
 LOG = """\
 2026-11-25 06:46:57,188 INFO  cooperator.leader.actuator: evicting m-1: it has ended
@@ -66,7 +65,10 @@ def test_the_page_has_the_distribution_of_each_size_and_how_it_grows(tmp_path: P
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-@slow("pytest tests/benchmarks/test_reaction.py")
+@pytest.mark.long(
+    "tests/controller/test_one_event.py::"
+    "test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start"
+)
 def test_the_short_form_measures_each_stage(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.article", "reaction", "--short", "--results", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=880)

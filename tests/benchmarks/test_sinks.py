@@ -12,7 +12,6 @@ from benchmarks.clusters import page
 from benchmarks.clusters.sinks import EVENTS, PARTITIONS, SHARING, Gap, Put, PutLog, gaps_of, holes
 from benchmarks.clusters.timeline import Line
 from benchmarks.pipelines.job import ROOT
-from tests.harness.support import slow
 
 
 def put(at_ms: int, task: str, first: int, last: int | None = None, partition: int = 0) -> Put:
@@ -85,7 +84,9 @@ def test_the_page_tells_touched_partitions_from_others(tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-@slow("pytest tests/benchmarks/test_sinks.py")
+@pytest.mark.long(
+    "tests/stock/test_adoption.py::test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back"
+)
 def test_no_record_is_skipped_however_consumers_share_partitions(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.article", "sinks", "--short", "--results", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, timeout=880)

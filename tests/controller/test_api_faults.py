@@ -10,7 +10,6 @@ import pytest
 from cooperator.controller.names import RESTART
 from tests.harness.api_proxy import ApiProxy, every_other
 from tests.harness.installation import Installation
-from tests.harness.support import slow
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
@@ -81,7 +80,7 @@ def test_every_write_meets_a_conflict_and_all_is_done_once(installation: Install
     assert installation.pods() == {}
 
 
-@slow("env -u CI pytest tests/controller/test_api_faults.py")
+@pytest.mark.long("tests/simulation/test_seeds.py::test_every_promise_holds_in_every_history")
 def test_watches_that_lag_show_a_world_that_is_no_more_and_harm_nobody(installation: Installation) -> None:
     proxy = proxied(installation)
     before = started(installation)

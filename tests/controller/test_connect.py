@@ -13,7 +13,7 @@ from cooperator.local.broker import EmbeddedBroker
 from tests.harness.connect_worker import ConnectWorker, write_worker_classes
 from tests.harness.installation import Installation
 from tests.harness.stock_connectors import plugin_path
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace
 
@@ -206,7 +206,9 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(
         assert foreign.ask("connectors") == ["lines"], "foreign objects are not deleted"
 
 
-@slow("env -u CI pytest tests/controller/test_connect.py")
+@pytest.mark.long(
+    "tests/controller/test_connect.py::test_a_group_that_others_run_is_adopted_with_its_connectors"
+)
 def test_workers_of_others_give_way_to_ours(installation: Installation, tmp_path: Path) -> None:
     """The steps of docs/stock-connect.md, under «To workers of the operator»."""
     with somebody_elses(installation, "leaving", tmp_path) as foreign:

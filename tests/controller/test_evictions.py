@@ -5,7 +5,6 @@ import time
 import pytest
 
 from tests.harness.installation import SIX, Installation, started
-from tests.harness.support import slow
 from tests.kubernetes.api import ApiError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -98,7 +97,9 @@ def test_a_pod_that_its_node_has_thrown_out_is_replaced_and_does_not_pile_up(
     )
 
 
-@slow("env -u CI pytest tests/controller/test_evictions.py")
+@pytest.mark.long(
+    "tests/controller/test_departures.py::test_tasks_of_a_pod_that_stays_away_are_held_and_then_move"
+)
 def test_a_pod_that_finds_no_node_is_waited_for_as_long_as_the_hold_and_stops_the_roll(
     installation: Installation,
 ) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.installation import Installation
-from tests.harness.support import slow
 
 pytestmark = pytest.mark.real
 
@@ -84,7 +83,9 @@ def test_changes_during_a_kafka_outage_are_applied_after_it(
     assert {task: running[task] for task in TASKS} == before
 
 
-@slow("env -u CI pytest tests/controller/test_faults.py")
+@pytest.mark.long(
+    "tests/controller/test_kafka_security.py::test_a_namespace_goes_whole_though_its_secret_went_first"
+)
 def test_a_namespace_that_is_deleted_goes_whole(installation: Installation) -> None:
     installation.grant_everywhere("default")
     started(installation, home="default")

@@ -20,7 +20,8 @@ FOUR: Final = ("a-0", "a-1", "a-2", "a-3")
 
 def through(installation: Installation, side: str, stride: int, reached: Callable[[], object]) -> int:
     """Operators that end at their first, second, third … write, one after the other, until one gets through
-    to ``reached``: every ``stride``-th write of the way is the last of some operator. Number of operators so far."""
+    to ``reached``: every ``stride``-th write of the way is the last of some operator. Number of operators so
+    far."""
     first = 1 + (stride // 2 if side == "after" else 0)
     for count, number in enumerate(range(first, _MOST, stride), start=1):
         operator = installation.operator(**{VARIABLE: f"{side}:{number}"})
@@ -43,8 +44,8 @@ def uids(installation: Installation) -> set[str]:
 
 
 SOME: Final = "tests/controller/test_gate.py::test_wherever_an_operator_ends_the_next_one_goes_on"
-"""Each write costs an operator's incarnation. After one write is before the next one, but for what other threads
-write in between."""
+"""Each write costs an operator's incarnation. After one write is before the next one, but for what other
+threads write in between."""
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,9 @@ def test_wherever_an_operator_ends_the_next_one_goes_on(
     # Scaled down: the last one is drained.
     before, count = installation.runs(*FOUR), starts(installation)
     installation.worker(replicas=2, **settings)
-    through(installation, side, stride, lambda: set(installation.pods()) == {"lake-0", "lake-1"} and running())
+    through(
+        installation, side, stride, lambda: set(installation.pods()) == {"lake-0", "lake-1"} and running()
+    )
     unmoved(before, count)
 
     # Rolled in place.

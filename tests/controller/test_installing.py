@@ -9,7 +9,7 @@ import pytest
 from cooperator.local.broker import EmbeddedBroker
 from tests.charts.rendered import OPERATOR
 from tests.harness.installation import Installation, OperatorProcess
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import make_namespace, wait_until_served
 from tests.kubernetes.helm import HelmFailed, run_helm
@@ -83,7 +83,7 @@ def test_a_secret_that_may_not_be_read_is_said_and_nobody_else_is_touched(instal
     )
 
 
-@slow("env -u CI pytest tests/controller/test_installing.py")
+@pytest.mark.long("tests/controller/test_watch_health.py::test_the_operator_says_what_it_does_not_hear")
 def test_watches_that_tell_nothing_are_no_health(installation: Installation) -> None:
     operator = installation.operator(proxied=True)
     installation.worker(replicas=1)

@@ -10,7 +10,6 @@ import pytest
 from tests.harness.installation import Installation
 from tests.harness.secured import login_broker
 from tests.harness.stock_connectors import plugin_path
-from tests.harness.support import slow
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -76,7 +75,9 @@ def test_leader_and_member_prove_who_they_are(installation: Installation) -> Non
     assert PASSWORD not in said_everywhere(installation)
 
 
-@slow("env -u CI pytest tests/controller/test_kafka_security.py")
+@pytest.mark.long(
+    "tests/controller/test_connect_pods.py::test_secrets_are_mounted_and_named_and_not_in_the_pod"
+)
 def test_a_stock_worker_and_its_connectors_prove_who_they_are(installation: Installation) -> None:
     login(installation, PASSWORD)
     installation.operator()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.harness.installation import Installation, started
-from tests.harness.support import slow
 
 pytestmark = pytest.mark.real
 
@@ -89,7 +88,10 @@ def test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start(
     assert any(f"(HoldEnded, by {event})" in each.get("note", "") for each in events)
 
 
-@slow("env -u CI pytest tests/controller/test_one_event.py")
+@pytest.mark.long(
+    "tests/controller/test_one_event.py::"
+    "test_a_death_that_moves_tasks_has_one_id_from_the_watch_to_the_last_start"
+)
 def test_and_so_has_one_that_comes_back(installation: Installation) -> None:
     before = started(installation)
     lost = {task for task, member in before.items() if member == "lake-1"}

@@ -15,7 +15,6 @@ from tests.harness.authorization_server import AUDIENCE, AuthorizationServer
 from tests.harness.installation import RESOURCES, Installation
 from tests.harness.searched import files, pages, processes, read_page
 from tests.harness.secured import login_broker, oauth_broker
-from tests.harness.support import slow
 from tests.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -68,7 +67,10 @@ def by_tokens(folder: Path) -> Iterator[Secured]:
         pytest.param(
             by_tokens,
             id="OAUTHBEARER",
-            marks=slow("env -u CI pytest tests/controller/test_planted_secrets.py"),
+            marks=pytest.mark.long(
+                "tests/controller/test_planted_secrets.py::"
+                "test_no_secret_is_in_a_topic_a_log_a_status_an_event_a_metric_an_argument_or_a_file"
+            ),
         ),
     ],
 )

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.harness.installation import SIX, Installation, started
-from tests.harness.support import slow
 
 pytestmark = pytest.mark.real
 
@@ -22,9 +21,10 @@ def speaks(installation: Installation, name: str) -> dict[str, Any]:
     return protocol(installation)
 
 
-@slow("env -u CI pytest tests/controller/test_protocol.py")
+@pytest.mark.long(
+    "tests/agent/test_reconciled_members.py::test_members_offer_rounds_only_once_the_policy_asks_for_them"
+)
 def test_the_protocol_is_pinned_and_left_to_the_members_while_tasks_run(installation: Installation) -> None:
-    """In CI, ``tests/host/test_protocol.py`` has the status, ``tests/leader/test_reconciled.py`` the rest."""
     before = started(installation, replicas=2, protocol="auto")
     pods = {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()}
     starts = installation.journal.starts()

@@ -9,13 +9,14 @@ from e2e.flows import committed
 from tests.controller.test_connect import PATIENCE_S, both, somebody_elses
 from tests.harness.installation import Installation
 from tests.harness.recipes import FOLDER, Recipe
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
-    # In every run, test_connect.py adopts a cluster with other manifests.
-    slow("env -u CI pytest tests/controller/test_recipes.py"),
+    pytest.mark.long(
+        "tests/controller/test_connect.py::test_a_group_that_others_run_is_adopted_with_its_connectors"
+    ),
 ]
 
 

@@ -11,7 +11,6 @@ from tests.controller.test_rest import EDITING, account, front
 from tests.harness.installation import Installation, own_address
 from tests.harness.leader_certificates import CertificateDirectory
 from tests.harness.stock_connectors import plugin_path
-from tests.harness.support import slow
 from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
@@ -52,7 +51,7 @@ def test_members_verify_their_leader_and_callers_the_rest_api(
     assert "https://" in Client(url, authorization)("GET /connectors", code=400)["message"]
 
 
-@slow("env -u CI pytest tests/controller/test_tls.py")
+@pytest.mark.long("tests/stock/test_tls.py::test_workers_post_to_a_leader_that_they_have_verified")
 def test_a_stock_worker_verifies_its_leader(
     installation: Installation, mounted: CertificateDirectory
 ) -> None:

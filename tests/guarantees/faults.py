@@ -23,16 +23,13 @@ _PROMISED = {Delivery.EXACTLY_ONCE: Outcome.EXACTLY_ONCE, Delivery.AT_LEAST_ONCE
 
 @dataclass(frozen=True)
 class Fault:
-    """``in_ci`` marks the faults of every run. The others have tests of their own for one connector each.
-
-    ``otherwise`` has the outcomes that differ from the promise of the connector. ``on_executors``: members
+    """``otherwise`` has the outcomes that differ from the promise of the connector. ``on_executors``: members
     have executors of a Spark cluster.
     """
 
     name: str
     title: str
     strike: Callable[[PipelinesGroup], None]
-    in_ci: bool = False
     otherwise: Mapping[type[Pipeline], Outcome] = field(default_factory=dict)
     on_executors: bool = False
 
@@ -205,12 +202,12 @@ def kill_executor(pipelines_group: PipelinesGroup) -> None:
 FAULTS = (
     Fault("python", "kill -9 of Python", kill_python),
     Fault("jvm", "kill -9 of the JVM", kill_jvm),
-    Fault("group", "kill -9 of the machine (process group)", kill_group, in_ci=True),
-    Fault("frozen", "frozen at rest until its tasks have moved, then woken", frozen_at_rest, in_ci=True),
+    Fault("group", "kill -9 of the machine (process group)", kill_group),
+    Fault("frozen", "frozen at rest until its tasks have moved, then woken", frozen_at_rest),
     Fault("frozen-mid", "frozen in mid-batch until its tasks have moved, then woken", frozen_in_mid_batch),
     Fault("broker", "broker killed and started again", restart_broker),
-    Fault("disk", "full disk", full_disk, in_ci=True),
-    Fault("move", "clean move (drain)", clean_move, in_ci=True),
+    Fault("disk", "full disk", full_disk),
+    Fault("move", "clean move (drain)", clean_move),
     Fault("tasks-max", "`tasksMax` 2, 1, 2", fewer_tasks_then_more),
     Fault("older", "checkpoint storage restored from an older copy", older_checkpoints, otherwise=REFUSALS),
     Fault("lost", "checkpoint storage lost", lost_checkpoints, otherwise=REFUSALS),

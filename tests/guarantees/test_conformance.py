@@ -10,7 +10,6 @@ from cooperator.connectors.conformance import Trial, check
 from cooperator.local.broker import EmbeddedBroker
 from tests.guarantees.pipeline import Kafka, Pipeline, Place
 from tests.guarantees.pipelines import PIPELINES
-from tests.harness.support import slow
 from tests.runtime.postgres import PASSWORD, Postgres
 
 PATIENCE_S = 300
@@ -56,7 +55,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.mark.real
 @pytest.mark.timeout(1200)
-@slow("env -u CI pytest tests/guarantees/test_conformance.py")
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 @pytest.mark.parametrize("row", PIPELINES, ids=lambda row: row.slug())
 def test_a_built_in_class_conforms(
     row: type[Pipeline], broker: EmbeddedBroker, postgres: Postgres, tmp_path: Path, unique: str

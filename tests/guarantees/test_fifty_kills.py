@@ -15,7 +15,7 @@ from tests.guarantees.pipeline import Kafka, Pipeline, Place
 from tests.guarantees.pipelines import AppendToTable, KafkaToFiles, KafkaToKafka
 from tests.guarantees.pipelines_group import PATIENCE_S, WORKERS, Disk, PipelinesGroup
 from tests.harness.member_group import MemberGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 
 KILLS = 50
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(5_400),
     # The table of guarantees has one kill of each kind for each class.
-    slow("env -u CI pytest tests/guarantees/test_fifty_kills.py"),
+    pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input"),
 ]
 
 

@@ -10,11 +10,40 @@ from tests.guarantees.faults import FAULTS, Fault
 from tests.guarantees.pipeline import Pipeline
 from tests.guarantees.pipelines import PIPELINES
 from tests.guarantees.pipelines_group import PATIENCE_S, PipelinesGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
-# The whole table takes minutes more, so it is marked slow and runs when its subject changes.
-SLOW = slow("env -u CI pytest tests/guarantees")
-ROWS = [pytest.param(f.on_executors, f, id=f.name, marks=() if f.in_ci else (SLOW,)) for f in FAULTS]
+# A fault strikes all connectors at once. What stays of these has one connector, or one process, each.
+LONG = {
+    "python": pytest.mark.long(
+        "tests/agent/test_real_members.py::test_a_process_whose_python_is_killed_takes_its_group_along"
+    ),
+    "jvm": pytest.mark.long(
+        "tests/runtime/test_pipelines.py::"
+        "test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one"
+    ),
+    "frozen-mid": pytest.mark.long(
+        "tests/microbatch/test_replaced.py::"
+        "test_an_attempt_that_is_replaced_in_mid_transaction_commits_nothing_of_it"
+    ),
+    "broker": pytest.mark.long(
+        "tests/runtime/test_pipelines.py::test_a_broker_that_is_away_for_a_while_stops_no_task"
+    ),
+    "tasks-max": pytest.mark.long(
+        "tests/integration/test_units.py::test_without_a_death_only_changed_tasks_stop"
+    ),
+    "older": pytest.mark.long(
+        "tests/runtime/test_restored_checkpoints.py::"
+        "test_an_older_copy_is_refused_and_records_are_neither_lost_nor_doubled"
+    ),
+    "lost": pytest.mark.long(
+        "tests/runtime/test_unit_positions.py::test_a_lost_checkpoint_is_rebuilt_and_the_unit_goes_on"
+    ),
+    "executor": pytest.mark.long(
+        "tests/runtime/test_copy_batches.py::"
+        "test_a_batch_that_is_repeated_after_its_commit_writes_nothing_more"
+    ),
+}
+ROWS = [pytest.param(f.on_executors, f, id=f.name, marks=LONG.get(f.name, ())) for f in FAULTS]
 DOCS = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
@@ -39,3 +68,4 @@ def test_every_fault_and_every_row_is_named_once() -> None:
     assert len({fault.name for fault in FAULTS}) == len({fault.title for fault in FAULTS}) == len(FAULTS)
     assert len({row.slug() for row in PIPELINES}) == len({row.title() for row in PIPELINES}) == len(PIPELINES)
     assert all(isinstance(fault, Fault) for fault in FAULTS)
+    assert {fault.name for fault in FAULTS} > LONG.keys()

@@ -17,7 +17,7 @@ from cooperator.rest.led import LedGroup
 from cooperator.rest.spark import SparkOffsets
 from tests.guarantees.pipelines_group import PATIENCE_S
 from tests.guarantees.stateful_group import StatefulGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 COUNTS = {
     "source.schema": "key STRING",
@@ -28,7 +28,6 @@ COUNTS = {
 LINES = [json.dumps({"key": f"k{number % 3}"}) for number in range(9)]
 AHEAD = 20
 """The number of files that may wait to be counted."""
-SLOW = slow("env -u CI pytest tests/guarantees/test_state_asked.py; in short: tests/agent/test_offsets.py")
 
 
 class Asked:
@@ -56,7 +55,7 @@ def asked(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Asked]:
     group.group.close()
 
 
-@SLOW
+@pytest.mark.long("tests/agent/test_offsets.py::test_another_member_answers_for_one_that_has_ended")
 @pytest.mark.real
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("reads", [100, 1_000])

@@ -19,7 +19,7 @@ from cooperator.connectors.transform import selected
 from cooperator.local.broker import EmbeddedBroker
 from tests.guarantees.pipelines_group import PATIENCE_S
 from tests.guarantees.stateful_group import StatefulGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.s3_server import S3Server
 from tests.runtime.spark_bench import SparkBench, spark_bench
 
@@ -31,9 +31,6 @@ WINDOWS = """
     FROM input GROUP BY window(at, '10 minutes'), key
 """
 QUERIES = {"windows": {"transform.sql": WINDOWS}, "without duplicates": {"deduplicate.by": "id"}}
-SLOW = slow(
-    "env -u CI pytest tests/guarantees/test_state_of_many_rows.py; in short: tests/runtime/test_stateful.py"
-)
 
 
 def lines(file: int) -> list[str]:
@@ -92,7 +89,7 @@ def tuples(table: Any) -> set[tuple[Any, ...]]:
     return set(found)
 
 
-@SLOW
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 @pytest.mark.real
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("checkpoints", ["directory", "s3"], indirect=True)

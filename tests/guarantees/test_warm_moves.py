@@ -12,15 +12,11 @@ from cooperator.model import StateReplicas
 from tests.guarantees.pipelines_group import PATIENCE_S, WORKERS
 from tests.guarantees.stateful_group import StatefulGroup
 from tests.guarantees.test_state_asked import COUNTS, LINES, Asked
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 HOLD_S = 240
 AT_ONCE_S = 60
 """Less than the hold, and more than a busy machine needs for a round and a start."""
-SLOW = slow(
-    "env -u CI pytest tests/guarantees/test_warm_moves.py; in short: tests/leader/test_learners.py, "
-    "tests/runtime/test_learners.py"
-)
 
 
 @pytest.fixture
@@ -59,7 +55,9 @@ def counting(asked: Asked) -> tuple[str, str]:
     return owner, other
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/leader/test_learners.py::test_a_standby_runs_the_tasks_of_a_dead_member_in_the_next_round"
+)
 @pytest.mark.real
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("asked", [1], indirect=True)
@@ -75,7 +73,9 @@ def test_a_standby_goes_on_without_a_hold_when_its_member_dies(asked: Asked) -> 
     counts_are(asked, 2)
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/leader/test_learners.py::test_a_round_is_asked_for_when_the_learner_is_ready_and_not_before"
+)
 @pytest.mark.real
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("asked", [0], indirect=True)

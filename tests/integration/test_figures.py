@@ -9,7 +9,7 @@ import pytest
 
 from cooperator.leader.service import LeaderService
 from tests.harness.member_group import MemberGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -22,8 +22,9 @@ ALL = ("a-0", "a-1", "b-0")
 WORKERS = ("w-1", "w-2", "w-3")
 # The planner's tests compare Kip415 with Kafka's own leader round by round; members behave the same under
 # both.
-SLOW = slow("env -u CI pytest tests/integration/test_figures.py")
-POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=SLOW), "Default"])
+# Every run has the faults under Default, and each decision of Kip415 in memory.
+LIKE_KAFKA = pytest.mark.long("tests/planner/test_kip415_vectors.py::test_one_decision_of_kafka_s_leader")
+POLICIES = pytest.mark.parametrize("name", [pytest.param("Kip415", marks=LIKE_KAFKA), "Default"])
 
 
 def policy(name: str) -> dict[str, object]:

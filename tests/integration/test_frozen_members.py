@@ -1,8 +1,7 @@
 """New tasks run within a second beside a member that is frozen or slow to stop, on a real broker.
 
 Of twenty members, one of five real ones is always stopped by SIGSTOP; fifteen light ones share a process.
-Times are taken where tasks start, from the journal of the members. In CI, ``tests/leader/test_new_tasks.py``
-and ``tests/reconciliation/test_containment.py`` have the same in memory.
+Times are taken where tasks start, from the journal of the members.
 """
 
 import json
@@ -22,7 +21,7 @@ import pytest
 from cooperator.leader.service import LeaderService
 from tests.harness.leader_process import desired_of
 from tests.harness.member_group import MemberGroup, MemberProcess
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -151,7 +150,7 @@ def start(group: MemberGroup) -> Iterator[Callable[[tuple[str, ...]], Members]]:
         members.close()
 
 
-@slow("env -u CI pytest tests/integration/test_frozen_members.py")
+@pytest.mark.long("tests/leader/test_new_tasks.py::test_a_new_connector_does_not_wait_for_a_frozen_member")
 def test_new_tasks_run_within_a_second_while_one_of_twenty_members_is_stopped(
     start: Callable[[tuple[str, ...]], Members],
 ) -> None:
@@ -183,7 +182,9 @@ def test_new_tasks_run_within_a_second_while_one_of_twenty_members_is_stopped(
     eventually(lambda: members.leader.status()["settled"], 60)
 
 
-@slow("env -u CI pytest tests/integration/test_frozen_members.py")
+@pytest.mark.long(
+    "tests/leader/test_new_tasks.py::test_a_new_connector_does_not_wait_for_a_member_that_releases_slowly"
+)
 def test_new_tasks_run_within_a_second_while_members_are_slow_to_stop(
     start: Callable[[tuple[str, ...]], Members],
 ) -> None:

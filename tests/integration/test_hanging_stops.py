@@ -9,7 +9,7 @@ import pytest
 from cooperator.leader.service import LeaderService
 from cooperator.model import Desired, DesiredConnector
 from tests.harness.member_group import MemberGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -18,7 +18,9 @@ RUNS_ELSEWHERE_WITHIN_MS = TIMEOUT_MS + 4_000
 CALM = {"connector.class": "noop", "tasks.max": "2", "units": "2"}
 BLOCKS = {**CALM, "stop.delay.ms": "3600000"}
 TASKS = ("bad-0", "bad-1", "calm-0", "calm-1")
-EVERYTHING = slow("env -u CI pytest tests/integration/test_hanging_stops.py")
+EVERYTHING = pytest.mark.long(
+    "tests/integration/test_hanging_stops.py::test_it_runs_elsewhere_by_the_deadline_and_others_do_not_stop"
+)
 
 
 @pytest.mark.timeout(180)

@@ -12,7 +12,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import Desired
 from tests.harness.member_group import LeaderProcess, MemberGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -186,7 +186,10 @@ def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(group: Mem
     group.journal.ended[frozen.incarnation] = max(run.last_ms for run in incarnations)
 
 
-@slow("env -u CI pytest tests/integration/test_leading.py")
+@pytest.mark.long(
+    "tests/agent/test_real_members.py::"
+    "test_an_outage_longer_than_the_lease_stops_nothing_while_the_leader_confirms"
+)
 def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
     group: MemberGroup, broker: EmbeddedBroker
 ) -> None:

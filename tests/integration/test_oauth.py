@@ -23,13 +23,16 @@ from tests.harness.authorization_server import AUDIENCE, AuthorizationServer
 from tests.harness.connect_worker import ConnectWorker
 from tests.harness.member_group import MemberGroup
 from tests.harness.secured import oauth_broker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import StockGroup
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(2400),
-    slow("env -u CI pytest tests/integration/test_oauth.py"),
+    pytest.mark.long(
+        "tests/integration/test_oauth_renewals.py::"
+        "test_a_leader_a_member_and_a_connector_outlive_their_tokens"
+    ),
 ]
 
 SECRETS = {"leader": "leader-planted-1", "member": 'member "planted" 2', "stock": "stock-planted-3"}

@@ -18,7 +18,7 @@ from cooperator.wire import Role
 from tests.group.recording_member import RecordingMember, all_in
 from tests.harness.authorization_server import AUDIENCE, AuthorizationServer
 from tests.harness.secured import oauth_broker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
@@ -39,7 +39,11 @@ class Case(NamedTuple):
         Case(60.0, 60_000, 0),
         # A processor that others use for a second ends such a session.
         pytest.param(
-            Case(4.0, 2_000, 3), marks=slow("env -u CI pytest tests/integration/test_oauth_renewals.py")
+            Case(4.0, 2_000, 3),
+            marks=pytest.mark.long(
+                "tests/integration/test_oauth_renewals.py::"
+                "test_a_leader_a_member_and_a_connector_outlive_their_tokens"
+            ),
         ),
     ],
     ids=["logged in", "renewed"],

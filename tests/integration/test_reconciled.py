@@ -11,7 +11,7 @@ import pytest
 from cooperator.leader.service import LeaderService
 from tests.harness.leader_process import desired_of
 from tests.harness.member_group import MemberGroup, MemberProcess
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = pytest.mark.real
 
@@ -86,9 +86,11 @@ def test_a_member_that_joins_takes_over_tasks_and_others_run_on(group: MemberGro
     assert is_reconciled(leader)
 
 
-@slow("env -u CI pytest tests/integration/test_reconciled.py")
+@pytest.mark.long(
+    "tests/leader/test_reconciled.py::"
+    "TestTheProtocol::test_a_member_of_an_earlier_release_brings_rounds_and_its_departure_ends_them"
+)
 def test_members_of_both_kinds_come_and_go_in_every_order(group: MemberGroup) -> None:
-    """In CI, ``tests/leader/test_reconciled.py`` and the simulation have both kinds."""
     leader = reconciled(group)
     starts = group.journal.starts()
     for kinds in (("older", "newer"), ("newer", "older")):
@@ -105,14 +107,15 @@ def test_members_of_both_kinds_come_and_go_in_every_order(group: MemberGroup) ->
     assert group.journal.starts() >= starts
 
 
-@slow("env -u CI pytest tests/integration/test_reconciled.py -k every_order")
+@pytest.mark.long(
+    "tests/leader/test_reconciled.py::"
+    "TestTheProtocol::test_members_are_upgraded_and_downgraded_in_every_order_and_others_run_on"
+)
 @pytest.mark.parametrize("order", [*permutations(("w-0", "w-1", "w-2"))], ids="".join)
 def test_members_are_upgraded_and_downgraded_under_load_in_every_order(
     group: MemberGroup, order: tuple[str, ...]
 ) -> None:
-    """In CI, ``tests/leader/test_reconciled.py`` has every order.
-
-    Each member that is replaced has its own tasks again, and no others start anew. A connector is added at
+    """Each member that is replaced has its own tasks again, and no others start anew. A connector is added at
     each step, and must run.
     """
     leader = group.leader({"a": A}, order, session_timeout_ms=6_000, policy=POLICY)
@@ -139,9 +142,8 @@ def test_members_are_upgraded_and_downgraded_under_load_in_every_order(
             assert {task: group.journal.starts(task) for task in others} == others
 
 
-@slow("env -u CI pytest tests/integration/test_reconciled.py")
+@pytest.mark.long("tests/simulation/test_reconciled.py::test_every_promise_holds_in_histories_without_rounds")
 def test_the_operator_is_killed_and_a_member_leads_without_rounds(group: MemberGroup) -> None:
-    """In CI, ``tests/simulation/test_reconciled.py`` has such histories."""
     said: dict[str, Any] = {"session_timeout_ms": 6_000, "policy": POLICY}
     first = group.leader_process({"a": A}, WORKERS, **said)
     eventually(lambda: first.status().get("leading"), 60)

@@ -14,7 +14,7 @@ from cooperator.connectors.output import read_units
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.member_group import MemberGroup, MemberProcess
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
@@ -107,7 +107,7 @@ def assert_exact(group: MemberGroup, files: int) -> None:
     assert not wrong, f"{len(wrong)} rows are missing or doubled, such as {next(iter(wrong.items()))}"
 
 
-@slow("env -u CI pytest tests/integration/test_spark.py")
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 def test_members_killed_in_mid_stream_lose_and_double_no_row(group: MemberGroup) -> None:
     leader = running(group)
     eventually(lambda: rows(group) > 0, PATIENCE_S, "rows flow")
@@ -124,7 +124,7 @@ def test_members_killed_in_mid_stream_lose_and_double_no_row(group: MemberGroup)
     eventually(lambda: set(states(leader).values()) == {"RUNNING"}, PATIENCE_S, f"all run: {states(leader)}")
 
 
-@slow("env -u CI pytest tests/integration/test_spark.py")
+@pytest.mark.long("tests/runtime/test_pipelines.py::test_a_broker_that_is_away_for_a_while_stops_no_task")
 def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(
     group: MemberGroup, broker: EmbeddedBroker
 ) -> None:

@@ -18,7 +18,7 @@ from cooperator.model import Desired
 from tests.guarantees.pipeline import Kafka
 from tests.harness.leader_process import desired_of
 from tests.harness.member_group import MemberGroup
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
 
@@ -193,7 +193,9 @@ def begin(group: MemberGroup, broker: EmbeddedBroker) -> Iterator[Begin]:
         yield begin_with
 
 
-@slow("env -u CI pytest tests/integration/test_units.py")
+@pytest.mark.long(
+    "tests/integration/test_units.py::test_partitions_are_added_in_mid_stream_while_a_member_dies"
+)
 def test_the_number_of_tasks_changes_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
     flow = begin(6, 2)
     for tasks_max, kept in ((5, set[str]()), (3, {"flow-0"})):

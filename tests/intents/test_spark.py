@@ -27,7 +27,7 @@ from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import SparkHost
 from tests.harness.plain_files import read_plainly
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.fakes import from_zero
 from tests.microbatch.tasks import LoopThread
@@ -36,7 +36,6 @@ from tests.runtime.s3_server import S3Server
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
-    slow("env -u CI pytest tests/intents/test_spark.py"),
 ]
 
 
@@ -123,6 +122,9 @@ def expected(places: Sequence[Partition], *counts: int) -> list[str]:
     return sorted(f"{place}:{n}" for place in places for count in counts for n in range(count))
 
 
+@pytest.mark.long(
+    "tests/runtime/test_kafka_to_files.py::test_full_files_appear_at_once_and_the_rest_after_the_interval"
+)
 def test_rows_of_all_units_are_in_plain_files_once(
     session: Any, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
@@ -149,6 +151,9 @@ def parted(records: Any) -> Any:
     return text(records).selectExpr("*", "if(offset % 2 = 0, 'even', 'odd') AS part")
 
 
+@pytest.mark.long(
+    "tests/intents/test_killed.py::test_processes_that_were_frozen_at_any_point_wake_and_change_nothing"
+)
 def test_a_zombie_that_wakes_in_mid_cut_changes_nothing(
     session: Any, cluster: Cluster, unique: str, tmp_path: Path
 ) -> None:
@@ -181,6 +186,9 @@ def test_a_zombie_that_wakes_in_mid_cut_changes_nothing(
         assert rows(tmp_path) == expected(places, 50, 30)
 
 
+@pytest.mark.long(
+    "tests/runtime/test_kafka_to_files.py::test_a_configuration_that_cannot_work_is_refused_with_its_option"
+)
 def test_sql_that_moves_rows_is_refused(session: Any, cluster: Cluster, unique: str, tmp_path: Path) -> None:
     [place] = cluster.create(unique, 1)
 
@@ -203,6 +211,9 @@ def values(found: dict[str, bytes]) -> list[str]:
     return sorted(value for table in tables for value in table["value"].to_pylist())
 
 
+@pytest.mark.long(
+    "tests/intents/test_s3.py::test_a_successor_finishes_a_cut_and_a_woken_attempt_brings_no_object_back"
+)
 def test_a_store_without_renames_shows_each_file_once(
     session: Any, cluster: Cluster, unique: str, server: S3Server
 ) -> None:

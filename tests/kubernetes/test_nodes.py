@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
 
-# In every run, e2e has members and an operator on such nodes.
-SLOW = slow("env -u CI pytest tests/kubernetes/test_nodes.py")
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900), SLOW]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
 def pod(name: str, image: str, *arguments: str, node: str | None = None, **spec: Any) -> dict[str, Any]:
@@ -79,12 +77,18 @@ def place(two_nodes: Cluster, unique: str) -> Namespace:
 
 
 @pytest.mark.parametrize("image", [WORKER, OPERATOR])
+@pytest.mark.long(
+    "e2e/test_departures.py::test_a_member_that_is_killed_gets_its_own_tasks_back_and_no_other_is_touched"
+)
 def test_our_images_run_without_any_privilege(place: Namespace, image: str) -> None:
     name = place.run(pod("help", image, "--help"))
     place.wait_for(name, "Succeeded")
     assert "cooperatively through the Kafka group protocol" in place.logs(name)
 
 
+@pytest.mark.long(
+    "e2e/test_release.py::test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices"
+)
 def test_the_worker_finds_its_java_and_its_jars_without_a_network(place: Namespace) -> None:
     asks = (
         "from cooperator.artifacts import find_java, resolve; import os, pyspark; "
@@ -100,6 +104,9 @@ def test_the_worker_finds_its_java_and_its_jars_without_a_network(place: Namespa
     assert uid == "10001"
 
 
+@pytest.mark.long(
+    "e2e/test_release.py::test_a_release_is_upgraded_removed_and_brought_back_and_no_task_notices"
+)
 def test_a_pod_reaches_the_api_server_by_what_is_mounted_into_it(place: Namespace) -> None:
     asks = (
         "import kubernetes; kubernetes.config.load_incluster_config(); "
@@ -112,6 +119,10 @@ def test_a_pod_reaches_the_api_server_by_what_is_mounted_into_it(place: Namespac
     assert place.logs(name).startswith("v1.")
 
 
+@pytest.mark.long(
+    "e2e/test_departures.py::"
+    "test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_elsewhere"
+)
 def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
     first, second = place.cluster.nodes[:2]
     serves = place.run(pod("serves", BUSYBOX, "httpd", "-f", "-p", "8080", "-h", "/bin", node=first.name))
@@ -123,6 +134,9 @@ def test_pods_of_two_nodes_reach_each_other(place: Namespace) -> None:
     assert "404 Not Found" in place.logs(asks)
 
 
+@pytest.mark.long(
+    "e2e/test_departures.py::test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_its_tasks"
+)
 def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) -> None:
     node = place.cluster.nodes[1]
     running = place.run(pod("stays", BUSYBOX, "sleep", "3600", node=node.name))
@@ -136,6 +150,9 @@ def test_a_node_that_does_not_answer_is_seen_and_comes_back(place: Namespace) ->
     assert place.phase(running) == "Running"
 
 
+@pytest.mark.long(
+    "e2e/test_departures.py::test_a_silent_kubelet_moves_nothing_and_a_dead_machine_moves_its_tasks"
+)
 def test_a_node_that_was_killed_comes_back_empty(two_nodes: Cluster, place: Namespace) -> None:
     node = two_nodes.add_node()
     try:

@@ -9,7 +9,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.lifecycle import kill_everything
 from tests.harness.connect_worker import write_worker_classes
 from tests.harness.stock_connectors import plugin_path
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.local.command_line import Local
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -176,7 +176,9 @@ def test_another_version_rolls_the_workers_and_each_gets_its_own_back(running: L
     assert eventually(running.placed, PATIENCE_S, "all tasks run") == before
 
 
-@slow("env -u CI pytest tests/local/test_connect.py")
+@pytest.mark.long(
+    "tests/host/test_platforms.py::test_an_orphaned_worker_is_handed_back_and_its_members_run_on"
+)
 def test_orphaned_the_workers_run_on_and_are_found_again(running: Local) -> None:
     before, processes = running.placed(), running.incarnations()
     attempts = (running.state.root / "journal").read_text().count('"start"')

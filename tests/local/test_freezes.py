@@ -10,7 +10,7 @@ import pytest
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.lifecycle import kill_everything
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.local.command_line import Local
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
@@ -45,7 +45,10 @@ def running(tmp_path: Path, broker: EmbeddedBroker, where: str) -> Iterator[Loca
         kill_everything(local.state)
 
 
-@slow("env -u CI pytest tests/local/test_freezes.py")
+@pytest.mark.long(
+    "tests/local/test_local.py::"
+    "test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is_changed"
+)
 @pytest.mark.parametrize("where", ["units", "start"])
 def test_it_is_quarantined_after_its_second_member_and_its_neighbour_runs(running: Local, where: str) -> None:
     def tasks(connector: str) -> list[dict[str, Any]]:
@@ -75,7 +78,9 @@ def test_it_is_quarantined_after_its_second_member_and_its_neighbour_runs(runnin
     eventually(calm, 10)
 
 
-@slow("env -u CI pytest tests/local/test_freezes.py")
+@pytest.mark.long(
+    "tests/agent/test_frozen_members.py::test_the_task_whose_thread_keeps_the_interpreter_lock_is_named"
+)
 @pytest.mark.parametrize("where", ["later"])
 def test_a_task_that_freezes_long_after_its_start_is_named_by_the_watchdog(
     running: Local, where: str

@@ -2,12 +2,10 @@
 
 import ast
 import importlib.util
-import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -192,65 +190,6 @@ def test_go_is_installed_where_it_is_new_enough_and_else_said_to_be_missing(
     assert "no Go: set KUBEBUILDER_ASSETS" in capsys.readouterr().out
 
 
-def test_every_check_runs_and_one_failure_is_enough(
-    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    system = System(run, monkeypatch)
-    assert run.run_tests([]) == 0
-    tested = " ".join(word for command in system.commands for word in command)
-    assert all(part in tested for part in ("ruff", "mypy", "lint-imports", "e2e", "tests/controller"))
-    system.failing = ("--check",)
-    system.commands.clear()
-    assert run.run_tests(["-k", "wire"]) == 1
-    assert len(system.commands) == 6
-    assert " -k wire " in f" {' '.join(system.commands[-1])} "
-    assert "FAILED" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("part", "failed", "steady", "code", "tries"),
-    [
-        ("members", ["tests/a.py::test_it"], False, 0, 2),
-        ("members", ["tests/a.py::test_it"], True, 1, 2),
-        ("members", [f"tests/{number}.py::test_it" for number in range(4)], False, 1, 1),
-        ("members", [f"tests/a.py::test_it[{number}]" for number in range(8)], False, 0, 2),
-        ("simulation", ["tests/a.py::test_it"], False, 1, 1),
-    ],
-)
-def test_failures_with_real_parts_are_retried_once_and_named(
-    run: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    part: str,
-    failed: list[str],
-    steady: bool,
-    code: int,
-    tries: int,
-) -> None:
-    monkeypatch.setattr(run, "FAILED", tmp_path)
-    commands: list[list[str]] = []
-
-    def carried_out(command: list[str], **_: object) -> SimpleNamespace:
-        first = f"cache_dir={tmp_path / part}" in command
-        again = command[-len(failed) :] == failed
-        if first:
-            (tmp_path / part / "v" / "cache").mkdir(parents=True)
-            (tmp_path / part / "v" / "cache" / "lastfailed").write_text(
-                json.dumps(dict.fromkeys(failed, True))
-            )
-        if first or again:
-            commands.append(command)
-        return SimpleNamespace(returncode=1 if first or (again and steady) else 0, stdout="")
-
-    monkeypatch.setattr(run.subprocess, "run", carried_out)
-    assert run.run_tests([]) == code
-    assert len(commands) == tries
-    said = capsys.readouterr().out
-    assert ("UNSTEADY" in said) == (code == 0)
-    assert ("FAILED" in said) == (code == 1)
-
-
 def test_a_python_that_is_too_old_can_read_the_file_far_enough_to_say_so() -> None:
     tree = ast.parse(RUN.read_text(), feature_version=(3, 7))
     annotations = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -265,20 +204,3 @@ def test_it_says_so(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "OLDEST_PYTHON", (9, 9))
     with pytest.raises(run.Failure, match=r"run it with /bin/python3\.12"):
         run.check_python()
-
-
-def test_every_test_belongs_to_one_part(run: ModuleType) -> None:
-    root, parts = RUN.parent, run.test_parts([])
-
-    def has(words: tuple[str, ...], file: Path) -> bool:
-        def below(paths: Iterable[str]) -> bool:
-            return any(file.is_relative_to(root / path) for path in paths)
-
-        named = (word for word in words if (root / word).exists())
-        ignored = (word.partition("=")[2] for word in words if word.startswith("--ignore="))
-        return below(named) and not below(ignored)
-
-    files = [*root.glob("tests/**/test_*.py"), *root.glob("e2e/test_*.py")]
-    assert files
-    for file in files:
-        assert len([name for name, words in parts.items() if has(words, file)]) == 1, file

@@ -16,7 +16,7 @@ from cooperator.connectors.microbatch.spark_batches import BatchSource, BatchTar
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.planned_decoding import DecodingPlanner
 from tests.harness.encoders import json_schema_encoder
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task
 from tests.runtime.spark_servers import executors, two_executors
@@ -24,7 +24,6 @@ from tests.runtime.spark_servers import executors, two_executors
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
-    slow("env -u CI pytest tests/microbatch/test_executors.py"),
 ]
 
 
@@ -34,6 +33,10 @@ def far_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield session
 
 
+@pytest.mark.long(
+    "tests/microbatch/test_transactions.py::"
+    "test_a_fenced_slot_commits_nothing_and_an_attempt_that_still_owns_its_units_goes_on"
+)
 def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_killed(
     far_session: Any, cluster: Cluster, unique: str
 ) -> None:
@@ -58,6 +61,10 @@ def test_slots_run_where_their_producers_are_and_go_on_when_an_executor_is_kille
     assert task.values() == sorted(whole)
 
 
+@pytest.mark.long(
+    "tests/runtime/test_planned_batches.py::"
+    "test_clean_batches_are_converted_in_the_plan_and_a_bad_record_is_left_out_once"
+)
 def test_executors_decode_records_and_a_slot_with_a_bad_one_goes_on_with_its_producer(
     far_session: Any, cluster: Cluster, unique: str
 ) -> None:

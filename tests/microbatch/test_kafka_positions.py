@@ -32,9 +32,7 @@ from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.topics import TopicMisconfigured, ensure_topic
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
-from tests.harness.support import eventually, slow
-
-pytestmark = slow("env -u CI pytest tests/microbatch/test_kafka_positions.py")
+from tests.harness.support import eventually
 
 NOWHERE = "127.0.0.1:1"
 UNITS = tuple(UnitKey("copy", f"lines-{number}") for number in range(4))
@@ -117,6 +115,9 @@ def rows(task: Task) -> list[str]:
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/microbatch/test_transactions.py::test_a_task_copies_old_and_new_records_and_goes_on_where_it_was"
+)
 def test_a_successor_goes_on_from_what_was_committed(task: Tasks) -> None:
     first = task(1)
     assert first.owned.claim() == Owned({}, f"{first.claim}/1")
@@ -132,6 +133,10 @@ def test_a_successor_goes_on_from_what_was_committed(task: Tasks) -> None:
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/microbatch/test_replaced.py::"
+    "test_an_attempt_that_is_replaced_in_mid_transaction_commits_nothing_of_it"
+)
 def test_a_zombies_open_transaction_is_aborted_and_its_commit_refused(task: Tasks) -> None:
     """Units move between tasks, so that successors have transactional ids of their own."""
     zombie = task(1)
@@ -151,6 +156,7 @@ def test_a_zombies_open_transaction_is_aborted_and_its_commit_refused(task: Task
 
 
 @pytest.mark.real
+@pytest.mark.long("tests/runtime/test_positions.py::test_an_attempt_of_an_older_epoch_is_refused")
 def test_a_zombie_that_recovers_finds_its_successor_and_disturbs_nobody(task: Tasks) -> None:
     zombie, successor = task(1), task(2)
     zombie.owned.claim()
@@ -169,6 +175,9 @@ def test_a_zombie_that_recovers_finds_its_successor_and_disturbs_nobody(task: Ta
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/microbatch/test_ownership.py::test_a_failed_batch_is_recovered_from_in_a_new_session"
+)
 def test_a_batch_whose_end_is_unknown_is_found_by_its_attempt(task: Tasks) -> None:
     attempt = task(1)
     attempt.owned.claim()
@@ -184,6 +193,10 @@ def test_a_batch_whose_end_is_unknown_is_found_by_its_attempt(task: Tasks) -> No
 
 @pytest.mark.real
 @pytest.mark.timeout(120)
+@pytest.mark.long(
+    "tests/runtime/test_kafka_log.py::"
+    "test_a_transaction_of_a_writer_that_is_gone_ends_with_the_claim_of_the_next"
+)
 def test_a_transaction_of_another_unit_is_waited_for_until_its_time_limit(
     task: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +223,7 @@ def test_a_transaction_of_another_unit_is_waited_for_until_its_time_limit(
 
 
 @pytest.mark.real
+@pytest.mark.long("tests/microbatch/test_ends.py::test_all_tasks_share_one_look_and_each_learns_of_its_own")
 def test_many_tasks_of_a_member_start_at_once_and_share_their_readings(
     task: Tasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +253,9 @@ def test_many_tasks_of_a_member_start_at_once_and_share_their_readings(
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/runtime/test_kafka_log.py::test_markers_that_would_expire_are_refused_with_the_remedy"
+)
 def test_a_topic_that_would_forget_positions_is_refused_with_the_remedy(task: Tasks, unique: str) -> None:
     attempt = task(1)
     ensure_topic(attempt.client, f"{unique}-positions", PARTITIONS, -1, {"cleanup.policy": "compact,delete"})
@@ -249,6 +266,9 @@ def test_a_topic_that_would_forget_positions_is_refused_with_the_remedy(task: Ta
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/runtime/test_kafka_log.py::test_too_few_partitions_of_the_markers_are_an_error_at_once"
+)
 def test_a_topic_of_too_few_partitions_is_refused_with_the_remedy(task: Tasks, unique: str) -> None:
     attempt = task(1)
     ensure_topic(attempt.client, f"{unique}-positions", 1, -1, MARKER_CONFIG)
@@ -259,6 +279,7 @@ def test_a_topic_of_too_few_partitions_is_refused_with_the_remedy(task: Tasks, u
 
 
 @pytest.mark.real
+@pytest.mark.long("tests/microbatch/test_claims.py::test_an_unreadable_claim_stops_only_its_own_unit")
 def test_a_claim_of_a_later_release_stops_its_own_unit_and_no_other(task: Tasks) -> None:
     attempt = task(1)
     attempt.owned.claim()
@@ -272,6 +293,10 @@ def test_a_claim_of_a_later_release_stops_its_own_unit_and_no_other(task: Tasks)
 
 
 @pytest.mark.real
+@pytest.mark.long(
+    "tests/microbatch/test_loop.py::"
+    "test_producers_that_cannot_be_initialised_yet_are_tried_again_by_the_same_call"
+)
 def test_a_failure_to_initialise_producers_is_raised_and_the_next_call_goes_on(task: Tasks) -> None:
     attempt = task(1)
     right, failures = attempt.initialise, [OSError("no coordinator")]
@@ -289,6 +314,7 @@ def test_a_failure_to_initialise_producers_is_raised_and_the_next_call_goes_on(t
 
 
 @pytest.mark.real
+@pytest.mark.long("tests/runtime/test_pipelines.py::test_a_broker_that_is_away_for_a_while_stops_no_task")
 def test_a_broker_that_restarts_meanwhile_is_waited_for(task: Tasks, broker: EmbeddedBroker) -> None:
     first = task(1)
     first.owned.claim()
@@ -312,6 +338,10 @@ def test_a_broker_that_restarts_meanwhile_is_waited_for(task: Tasks, broker: Emb
 
 
 @pytest.mark.parametrize("call", ["ensure", "claims", "positions", "fence", "write_claims"])
+@pytest.mark.long(
+    "tests/runtime/test_kafka_log.py::"
+    "test_an_unreachable_broker_of_the_log_is_reported_and_the_wait_can_be_cancelled"
+)
 def test_every_wait_ends_when_the_task_is_cancelled(call: str) -> None:
     positions = KafkaPositions("nowhere", {"bootstrap.servers": NOWHERE})
     cancelled, said = threading.Event(), []

@@ -24,13 +24,11 @@ from cooperator.connectors.options import parse
 from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner, failing_once
 from cooperator.connectors.registry import AvroReader, Undecodable
 from tests.harness.encoders import json_schema_encoder
-from tests.harness.support import slow
 from tests.runtime.test_converters import JSON, ROW, ROWS, SCHEMAS, OneSchema
 
 pytestmark = pytest.mark.real
 
-COMMAND = "env -u CI pytest tests/microbatch/test_planned_decoding.py"
-OFTEN = [pytest.param(12, id="briefly"), pytest.param(400, id="long", marks=slow(COMMAND))]
+BRIEFLY = pytest.param(12, id="briefly")
 ID = 7
 HEAD = b"\0" + ID.to_bytes(4, "big")
 CONNECT = "org.apache.kafka.connect.data."
@@ -169,7 +167,19 @@ def encoded(schema: Any, value: Any) -> bytes:
     return HEAD + out.getvalue()
 
 
-@pytest.mark.parametrize("count", OFTEN)
+@pytest.mark.parametrize(
+    "count",
+    [
+        BRIEFLY,
+        pytest.param(
+            400,
+            id="long",
+            marks=pytest.mark.long(
+                "tests/microbatch/test_planned_decoding.py::test_avro_of_any_schema_is_read_in_the_same_way"
+            ),
+        ),
+    ],
+)
 def test_avro_of_any_schema_is_read_in_the_same_way(session: Any, tmp_path: Path, count: int) -> None:
     @examples(count)
     @given(st.data())
@@ -234,7 +244,19 @@ def payloads(schema: Mapping[str, Any]) -> Any:
     return st.one_of(fit, fit, fit, st.none(), JSON)
 
 
-@pytest.mark.parametrize("count", OFTEN)
+@pytest.mark.parametrize(
+    "count",
+    [
+        BRIEFLY,
+        pytest.param(
+            400,
+            id="long",
+            marks=pytest.mark.long(
+                "tests/microbatch/test_planned_decoding.py::test_envelopes_of_any_schema_are_read_in_the_same_way"
+            ),
+        ),
+    ],
+)
 def test_envelopes_of_any_schema_are_read_in_the_same_way(session: Any, tmp_path: Path, count: int) -> None:
     @examples(count)
     @given(st.data())
@@ -266,7 +288,19 @@ def test_envelopes_of_any_schema_are_read_in_the_same_way(session: Any, tmp_path
     compare()
 
 
-@pytest.mark.parametrize("count", OFTEN)
+@pytest.mark.parametrize(
+    "count",
+    [
+        BRIEFLY,
+        pytest.param(
+            400,
+            id="long",
+            marks=pytest.mark.long(
+                "tests/microbatch/test_planned_decoding.py::test_envelopes_of_connects_own_converter_are_read_by_the_plan"
+            ),
+        ),
+    ],
+)
 def test_envelopes_of_connects_own_converter_are_read_by_the_plan(
     session: Any, tmp_path: Path, count: int
 ) -> None:

@@ -12,14 +12,11 @@ from cooperator.connectors.microbatch.ownership import Attempt, Ownership
 from cooperator.connectors.microbatch.ranges import Limits, Partition
 from cooperator.connectors.microbatch.task_units import TaskUnits
 from cooperator.model import Epoch
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task, copy_to
 
 pytestmark = pytest.mark.real
-
-# The table of guarantees has a member that is frozen until its tasks have moved, in every run.
-SLOW = slow("env -u CI pytest tests/microbatch/test_replaced.py")
 
 
 def attempt(
@@ -39,7 +36,10 @@ def attempt(
     return task
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/microbatch/test_replaced.py::"
+    "test_an_attempt_that_is_replaced_in_mid_transaction_commits_nothing_of_it"
+)
 def test_a_newer_attempt_goes_on_where_the_older_one_was(session: Any, cluster: Cluster, unique: str) -> None:
     units = cluster.create(unique, 2)
     # So many that the older attempt is still at work when the newer one begins.
@@ -80,7 +80,7 @@ def test_an_attempt_that_is_replaced_in_mid_transaction_commits_nothing_of_it(
     assert new.values() == sorted(f"{unit}:{number}" for unit in units for number in range(200))
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_positions.py::test_an_attempt_of_an_older_epoch_is_refused")
 def test_an_older_attempt_that_comes_late_stops_before_it_writes(
     session: Any, cluster: Cluster, unique: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from cooperator.connectors.microbatch.batches import BatchFailed, FailureKind, PositionRecord
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.local.broker import EmbeddedBroker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.microbatch.tasks import Task, copy_to
 
@@ -183,7 +183,7 @@ def test_a_fenced_slot_leaves_the_others_alone(session: Any, cluster: Cluster, u
     task.watcher.close()
 
 
-@slow("env -u CI pytest tests/microbatch/test_transactions.py")
+@pytest.mark.long("tests/runtime/test_pipelines.py::test_a_broker_that_is_away_for_a_while_stops_no_task")
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing_and_doubles_nothing(
     session: Any, cluster: Cluster, unique: str, broker: EmbeddedBroker
 ) -> None:

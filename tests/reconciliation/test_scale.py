@@ -3,7 +3,6 @@
 import pytest
 
 from cooperator.model import TaskId
-from tests.harness.support import slow
 from tests.reconciliation.group_simulation import GroupSimulation
 
 WITHIN_MS = 1_000
@@ -20,7 +19,13 @@ class UncheckedWorld(GroupSimulation):
     ("members", "tasks"),
     [
         (20, 900),
-        pytest.param(1_000, 100_000, marks=slow("pytest tests/reconciliation/test_scale.py")),
+        pytest.param(
+            1_000,
+            100_000,
+            marks=pytest.mark.long(
+                "tests/reconciliation/test_scale.py::test_new_tasks_run_at_once_beside_a_frozen_member"
+            ),
+        ),
     ],
 )
 def test_new_tasks_run_at_once_beside_a_frozen_member(members: int, tasks: int) -> None:

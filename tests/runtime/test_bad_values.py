@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from cooperator.connectors.output import read_units
 from cooperator.model import TaskId
 from tests.harness.encoders import AvroWriter, json_schema_encoder
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
 from tests.runtime.spark_bench import SparkBench
@@ -119,7 +119,14 @@ BRIEFLY = [pair for pair in PAIRS if "json" in pair or "kafka-to-postgres" in pa
     "pairs",
     [
         pytest.param(BRIEFLY, id="each"),
-        pytest.param(PAIRS, id="all", marks=slow("env -u CI pytest tests/runtime/test_bad_values.py")),
+        pytest.param(
+            PAIRS,
+            id="all",
+            marks=pytest.mark.long(
+                "tests/runtime/test_bad_values.py::"
+                "test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value"
+            ),
+        ),
     ],
 )
 def test_every_record_becomes_a_row_or_a_dead_letter_whatever_its_value(

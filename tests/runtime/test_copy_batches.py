@@ -11,7 +11,7 @@ from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.microbatch.batches import BatchFailed, FailureKind, Outcome, Stand
 from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
 from cooperator.local.broker import EmbeddedBroker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.runtime.copy_tasks import SLOW_VALUES, CopyTask, losing_answers
 from tests.runtime.postgres import Postgres
@@ -299,7 +299,9 @@ def test_a_batch_that_is_repeated_after_its_commit_writes_nothing_more(
     task.watcher.close()
 
 
-@slow("env -u CI pytest tests/runtime/test_copy_batches.py")
+@pytest.mark.long(
+    "tests/runtime/test_kafka_to_postgres.py::test_a_database_that_is_away_for_a_while_stops_no_task"
+)
 def test_a_database_that_crashes_again_and_again_has_each_row_once(
     session: Any, cluster: Cluster, postgres: Postgres, table: str, unique: str
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.runtime.copy_tasks import CopyTask
 from tests.runtime.postgres import Postgres
@@ -16,7 +16,10 @@ from tests.runtime.spark_servers import executors, two_executors
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
-    slow("env -u CI pytest tests/runtime/test_copy_executors.py"),
+    pytest.mark.long(
+        "tests/runtime/test_copy_batches.py::"
+        "test_a_batch_that_is_repeated_after_its_commit_writes_nothing_more"
+    ),
 ]
 
 

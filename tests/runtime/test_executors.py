@@ -20,7 +20,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.session import SparkHost, spark_conf
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.fixtures import cluster, namespace
 
@@ -148,7 +148,16 @@ def test_driver_and_executors_authenticate_and_encrypt_unless_the_user_wants_oth
 @pytest.mark.real
 @pytest.mark.parametrize(
     "was_there_one_before",
-    [pytest.param(False, marks=slow("env -u CI pytest tests/runtime/test_executors.py")), True],
+    [
+        pytest.param(
+            False,
+            marks=pytest.mark.long(
+                "tests/runtime/test_executors.py::"
+                "test_an_account_without_the_right_to_create_pods_is_refused_with_the_role"
+            ),
+        ),
+        True,
+    ],
 )
 def test_an_account_without_the_right_to_create_pods_is_refused_with_the_role(
     cluster: ControlPlane,
@@ -188,8 +197,10 @@ def of_spark(cluster: ControlPlane, namespace: str) -> Mapping[str, Any]:
     return eventually(made, 60)
 
 
-# The settings that demand the secret are checked in every run.
-@slow("env -u CI pytest tests/runtime/test_executors.py")
+@pytest.mark.long(
+    "tests/runtime/test_executors.py::"
+    "test_driver_and_executors_authenticate_and_encrypt_unless_the_user_wants_otherwise"
+)
 @pytest.mark.real
 def test_an_executor_joins_its_driver_with_the_secret_and_with_no_other(
     cluster: ControlPlane,

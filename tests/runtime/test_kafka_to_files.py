@@ -15,7 +15,7 @@ from cooperator.connectors.topics import partition_counts
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from tests.harness.plain_files import read_plainly
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.s3_server import S3Server
 from tests.runtime.spark_bench import SparkBench, spark_bench
 from tests.runtime.test_offsets import kafka, run_task, subject
@@ -66,7 +66,9 @@ def test_full_files_appear_at_once_and_the_rest_after_the_interval(
     assert values(out) == Counter([*numbered(250), "alone"])
 
 
-@slow("env -u CI pytest tests/runtime/test_kafka_to_files.py")  # tests/intents/test_rotation.py is fast
+@pytest.mark.long(
+    "tests/intents/test_rotation.py::test_bytes_of_a_file_are_limited_by_what_earlier_records_took"
+)
 def test_files_are_cut_before_they_exceed_their_size(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out, task = tmp_path / "out", TaskId(unique, 0)
     config = archive(unique, out, max_file_bytes=20_000, format="json", rotate_interval_ms=0)
@@ -144,7 +146,9 @@ def test_a_directory_has_one_connector(spark: SparkBench, tmp_path: Path, unique
     assert values(out) == Counter(["1"])
 
 
-@slow("env -u CI pytest tests/runtime/test_kafka_to_files.py")
+@pytest.mark.long(
+    "tests/intents/test_s3.py::test_a_successor_finishes_a_cut_and_a_woken_attempt_brings_no_object_back"
+)
 def test_a_store_needs_no_shared_directory_and_its_offsets_no_spark(
     broker: EmbeddedBroker, tmp_path: Path, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

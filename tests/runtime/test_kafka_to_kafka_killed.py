@@ -11,13 +11,13 @@ from confluent_kafka import Producer
 
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.local.broker import EmbeddedBroker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
 from tests.runtime.spark_bench import member
 
 RECORDS = 4_000
 
-pytestmark = slow("env -u CI pytest tests/runtime/test_kafka_to_kafka_killed.py")
+pytestmark = pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 
 
 @pytest.mark.timeout(600)

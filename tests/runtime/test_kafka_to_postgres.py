@@ -12,13 +12,12 @@ import pytest
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import TaskSpec
-from tests.harness.support import eventually, freeze_group, slow
+from tests.harness.support import eventually, freeze_group
 from tests.runtime.postgres import PASSWORD, Postgres
 from tests.runtime.spark_bench import SparkBench, member
 
 pytestmark = pytest.mark.real
 
-SLOW = slow("env -u CI pytest tests/runtime/test_kafka_to_postgres.py")
 
 NOW_MS = int(time.time()) * 1000
 """The broker would delete older records (retention) before a slow test has read them."""
@@ -267,7 +266,7 @@ def member_settings(
     }
 
 
-@SLOW
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str
@@ -315,7 +314,10 @@ def test_members_killed_in_mid_stream_neither_lose_nor_double_a_row(
 
 
 @pytest.mark.timeout(600)
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_copy_batches.py::"
+    "test_a_backend_that_is_terminated_before_its_commit_has_written_nothing"
+)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_one_writes_it_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str, mode: str
@@ -368,7 +370,9 @@ def test_a_member_killed_with_a_batch_in_flight_leaves_none_of_it_and_the_next_o
     assert "failed" not in log.read_text()
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_copy_batches.py::test_an_attempt_that_lost_its_units_in_mid_copy_writes_nothing"
+)
 @pytest.mark.timeout(600)
 def test_a_frozen_member_that_wakes_commits_nothing(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

@@ -16,14 +16,12 @@ from cooperator.model import TaskId
 from cooperator.runtime import TaskSpec
 from cooperator.runtime.learners import Learned, Learners
 from cooperator.runtime.spark_stores import SparkStore, rehearse
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.learned_unit import ROOMY
 from tests.runtime.spark_bench import SparkBench, spark_bench
 from tests.runtime.test_pipeline import rows_in
 from tests.runtime.test_state_reading import UPDATES, ask, counts
 from tests.runtime.test_stateful import COUNTS, JOIN, Stream, joined, rows_of, utc
-
-SLOW = slow("env -u CI pytest tests/runtime/test_learned_state.py")
 
 
 class LearnedStream(Stream):
@@ -116,7 +114,7 @@ def test_an_attempt_goes_on_with_what_is_learned(stream: LearnedStream) -> None:
     assert commit_version(stream.checkpoint) == 2
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_learned_state.py::test_an_attempt_goes_on_with_what_is_learned")
 @pytest.mark.real
 def test_state_stays_whole_over_moves_snapshots_and_removals(
     broker: EmbeddedBroker, tmp_path: Path, unique: str
@@ -146,7 +144,7 @@ def test_state_stays_whole_over_moves_snapshots_and_removals(
         spark.stop(task)
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_learned_state.py::test_an_attempt_goes_on_with_what_is_learned")
 @pytest.mark.real
 def test_versions_that_ran_ahead_are_caught_up_by_the_attempt(
     stream: LearnedStream, monkeypatch: pytest.MonkeyPatch
@@ -171,7 +169,7 @@ def test_versions_that_ran_ahead_are_caught_up_by_the_attempt(
     assert stream.counted()
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_learners.py::test_a_measurement_expires_with_a_frozen_learner")
 @pytest.mark.real
 def test_a_frozen_learner_holds_up_nobody(stream: LearnedStream, monkeypatch: pytest.MonkeyPatch) -> None:
     stream.add(rows_of(0))
@@ -187,7 +185,9 @@ def test_a_frozen_learner_holds_up_nobody(stream: LearnedStream, monkeypatch: py
     stuck.set()
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_unit_learner.py::test_a_setting_of_the_newest_batch_is_replaced_and_nothing_else"
+)
 @pytest.mark.real
 def test_a_checkpoint_changes_its_provider_in_both_directions(stream: LearnedStream) -> None:
     for part, is_learned in enumerate((False, True, True, False)):
@@ -198,7 +198,7 @@ def test_a_checkpoint_changes_its_provider_in_both_directions(stream: LearnedStr
         assert stream.counted()
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_learned_state.py::test_an_attempt_goes_on_with_what_is_learned")
 @pytest.mark.real
 def test_a_rehearsal_runs_one_batch_with_state(spark: SparkBench, tmp_path: Path) -> None:
     rehearse(spark.runtime.session(threading.Event()), tmp_path)
@@ -206,7 +206,7 @@ def test_a_rehearsal_runs_one_batch_with_state(spark: SparkBench, tmp_path: Path
     assert commit_version(tmp_path) == 2
 
 
-@SLOW
+@pytest.mark.long("tests/runtime/test_unit_learner.py::test_a_join_has_four_stores")
 @pytest.mark.real
 def test_a_join_is_learned(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     stream = LearnedStream(spark, tmp_path, unique, **{"transform.sql": JOIN})

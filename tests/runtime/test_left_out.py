@@ -12,7 +12,7 @@ from cooperator.connectors.output import read_units
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from tests.harness.encoders import AvroWriter, json_schema_encoder
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
 from tests.runtime.spark_bench import SparkBench, member
@@ -183,7 +183,7 @@ def test_a_select_with_chance_loses_and_doubles_no_record(
     assert found() == sorted(values)
 
 
-@slow("env -u CI pytest tests/runtime/test_left_out.py")
+@pytest.mark.long("tests/microbatch/test_letters.py::test_each_letter_is_written_once")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_leave_each_bad_record_out_once(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

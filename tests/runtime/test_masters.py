@@ -15,7 +15,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
-from tests.harness.support import eventually, freeze_group, slow
+from tests.harness.support import eventually, freeze_group
 from tests.runtime.heard import Heard
 from tests.runtime.spark_bench import SparkBench, lines_in, member, query_to_files, to_files
 from tests.runtime.spark_servers import ConnectServer, StandaloneCluster
@@ -60,7 +60,7 @@ def member_settings(
     }
 
 
-@slow("env -u CI pytest tests/runtime/test_masters.py")
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     cluster_of_spark: StandaloneCluster,
     broker: EmbeddedBroker,

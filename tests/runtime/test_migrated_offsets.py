@@ -16,7 +16,7 @@ from cooperator.connectors.offsets import OffsetsError, Where
 from cooperator.connectors.places import Place
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_kafka_to_kafka import copy
 from tests.runtime.test_offsets import kafka, subject
@@ -100,7 +100,12 @@ def earlier(spark: SparkBench, unique: str) -> Earlier:
     [
         pytest.param(True, id="delivered"),
         pytest.param(
-            False, id="not delivered", marks=slow("env -u CI pytest tests/runtime/test_migrated_offsets.py")
+            False,
+            id="not delivered",
+            marks=pytest.mark.long(
+                "tests/runtime/test_migrated_offsets.py::"
+                "test_a_position_is_taken_over_with_the_batch_in_flight"
+            ),
         ),
     ],
 )

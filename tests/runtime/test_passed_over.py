@@ -17,7 +17,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.connectors.query import QueryStarts, SparkQuery
 from cooperator.connectors.stateful import PROVIDER, ROCKSDB
 from cooperator.model import TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.plugins.counts import found
 from tests.runtime.spark_bench import SparkBench
 
@@ -155,7 +155,7 @@ def _forget() -> None:
     connectors.find.cache_clear()
 
 
-@slow("env -u CI pytest tests/runtime/test_passed_over.py")
+@pytest.mark.long("tests/runtime/test_stateful.py::test_a_batch_that_the_sink_has_already_keeps_its_state")
 @pytest.mark.real
 @pytest.mark.parametrize("name", [pytest.param("counts", marks=OF_PYARROW), "visits"])
 def test_a_plugins_state_is_kept_as_that_of_the_class_spark(

@@ -16,7 +16,7 @@ from cooperator.connectors.intents.stores import LocalStore
 from cooperator.connectors.output import read_units
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import INSTANCE, TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.spark_bench import LINES_SQL, SparkBench, lines_in, member, write_files
 
 pytestmark = pytest.mark.real
@@ -122,7 +122,7 @@ def test_a_line_that_kafka_does_not_take_fails_the_task_and_is_named(
     assert "units bucket-0-of-1:" in trace
 
 
-@slow("env -u CI pytest tests/runtime/test_pipelines.py")
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 @pytest.mark.timeout(600)
 def test_members_killed_in_mid_stream_neither_lose_nor_double_a_line(
     broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str

@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.output import read_units
 from tests.harness.encoders import AvroWriter, json_schema_encoder
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
 from tests.runtime.spark_bench import SparkBench
@@ -55,13 +55,20 @@ CASES = [
 ]
 
 
-COMMAND = "env -u CI pytest tests/runtime/test_planned_batches.py"
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "cases",
-    [pytest.param(CASES[1:2], id="files"), pytest.param(CASES, id="all", marks=slow(COMMAND))],
+    [
+        pytest.param(CASES[1:2], id="files"),
+        pytest.param(
+            CASES,
+            id="all",
+            marks=pytest.mark.long(
+                "tests/runtime/test_planned_batches.py::"
+                "test_clean_batches_are_converted_in_the_plan_and_a_bad_record_is_left_out_once"
+            ),
+        ),
+    ],
 )
 def test_clean_batches_are_converted_in_the_plan_and_a_bad_record_is_left_out_once(
     spark: SparkBench,

@@ -15,7 +15,6 @@ from cooperator.connectors import anchor, find, known_classes, validate
 from cooperator.connectors.conformance import RULES, NotConformant, check
 from cooperator.connectors.options import OptionError
 from cooperator.crd import Connector, parse
-from tests.harness.support import slow
 from tests.runtime.plugins.trial import CopiesTrial
 
 HERE = Path(__file__).parent
@@ -121,15 +120,15 @@ DEFECTS = [
 ]
 
 
+LONG = pytest.mark.long("tests/runtime/test_plugins.py::test_a_defect_breaks_its_rule_and_is_reported")
 # Some defects show only when the timeout is over.
-SLOW = slow("env -u CI pytest tests/runtime/test_plugins.py")
 LATE = ("LosesRecords", "NeverLooksAgain", "WritesLater")
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("defect", "rule", "said"),
-    [pytest.param(*each, id=each[0], marks=SLOW if each[0] in LATE else ()) for each in DEFECTS],
+    [pytest.param(*each, id=each[0], marks=LONG if each[0] in LATE else ()) for each in DEFECTS],
 )
 def test_a_defect_breaks_its_rule_and_is_reported(
     install: Install, tmp_path: Path, defect: str, rule: str, said: str
@@ -197,7 +196,9 @@ def test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked(
     )
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_plugins.py::test_the_manifest_of_the_example_is_accepted_and_its_options_are_checked"
+)
 @pytest.mark.real
 @pytest.mark.timeout(900)
 def test_the_example_passes_its_own_tests_where_it_is_installed(example: Path) -> None:

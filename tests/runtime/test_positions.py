@@ -12,14 +12,12 @@ from cooperator.connectors.offset_operations import alter, listed, reset
 from cooperator.connectors.offsets import Change, OffsetsError, Where
 from cooperator.connectors.topics import partition_counts
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_kafka_to_kafka import copy
 from tests.runtime.test_offsets import kafka, subject
 
 pytestmark = pytest.mark.real
-
-SLOW = slow("env -u CI pytest tests/runtime/test_positions.py")
 
 
 def values(spark: SparkBench, topic: str) -> Counter[bytes]:
@@ -122,7 +120,10 @@ def test_an_attempt_of_an_older_epoch_is_refused(
     assert len(spark.records(target)) == 1
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/microbatch/test_mirror.py::"
+    "test_positions_are_written_at_most_every_ten_seconds_and_only_if_they_have_moved"
+)
 def test_positions_are_offsets_of_a_consumer_group_for_tools(spark: SparkBench, unique: str) -> None:
     target, task = f"{unique}-out", TaskId(unique, 0)
     spark.produce(unique, [b"0", b"1"])
@@ -137,7 +138,7 @@ def test_positions_are_offsets_of_a_consumer_group_for_tools(spark: SparkBench, 
     run(spark, task, copy(topics=unique, topic=target), [f"{unique}-0"], mirrored)
 
 
-@SLOW
+@pytest.mark.long("tests/microbatch/test_loop.py::test_no_slot_reads_two_topics_if_they_go_to_different_ones")
 def test_topics_with_targets_of_their_own_are_told_apart_also_after_a_select(
     spark: SparkBench, unique: str
 ) -> None:
@@ -163,7 +164,7 @@ def test_a_target_that_is_a_topic_of_the_workers_group_is_refused(spark: SparkBe
     assert f"stands for {group}-positions, a topic of the Worker's own group" in spark.heard.traces[task, 1]
 
 
-@SLOW
+@pytest.mark.long("tests/microbatch/test_transactions.py::test_a_batch_without_rows_moves_the_positions")
 def test_a_select_without_rows_moves_the_positions(spark: SparkBench, unique: str) -> None:
     spark.produce(unique, [b"0", b"1"])
     config = copy(topics=unique, topic=f"{unique}-out", transform_sql="SELECT value FROM input WHERE FALSE")
@@ -173,7 +174,10 @@ def test_a_select_without_rows_moves_the_positions(spark: SparkBench, unique: st
     assert spark.records(f"{unique}-out") == []
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_pipelines.py::"
+    "test_topics_that_are_created_later_are_read_and_no_running_task_is_touched"
+)
 def test_records_from_the_time_of_creation_on_are_copied_if_that_is_asked_for(
     spark: SparkBench, unique: str
 ) -> None:
@@ -189,7 +193,9 @@ def test_records_from_the_time_of_creation_on_are_copied_if_that_is_asked_for(
     assert values(spark, f"{unique}-out") == Counter([b"after"])
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_lag.py::test_lag_falls_to_zero_at_the_end_and_grows_while_the_task_is_paused"
+)
 def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, unique: str) -> None:
     spark.produce(unique, [b"0", b"1"])
     spark.create_topic(f"{unique}-out", 1)
@@ -205,7 +211,10 @@ def test_a_paused_task_tells_its_lag_by_the_stored_positions(spark: SparkBench, 
     spark.stop(task)
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_kafka_to_files.py::"
+    "test_a_topic_that_was_created_again_is_reported_or_read_from_its_beginning"
+)
 def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
     spark: SparkBench, unique: str
 ) -> None:
@@ -229,7 +238,10 @@ def test_a_topic_that_was_created_again_is_refused_or_read_from_its_beginning(
     assert values(spark, target) == Counter([b"old 0", b"old 1", *(b"new %d" % n for n in range(5))])
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_converters.py::"
+    "test_nulls_take_the_types_that_are_remembered_also_in_the_next_incarnation"
+)
 def test_types_of_records_are_remembered_from_one_attempt_to_the_next(spark: SparkBench, unique: str) -> None:
     """A batch of null values alone has no type of its own, and the SELECT names a field."""
     target, task = f"{unique}-out", TaskId(unique, 0)

@@ -19,7 +19,6 @@ from cooperator.connectors.microbatch.postgres_positions import (
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.units import Layout
 from cooperator.model import Epoch
-from tests.harness.support import slow
 from tests.runtime.postgres import PASSWORD, Postgres
 from tests.runtime.postgres_histories import Connection, History, Pool
 
@@ -65,7 +64,11 @@ def histories(pool: Pool, name: str, kind: type[PostgresPositions], seeds: range
     [
         pytest.param(FEW, id="few"),
         pytest.param(
-            MANY, id="many", marks=slow("env -u CI pytest tests/runtime/test_postgres_positions.py")
+            MANY,
+            id="many",
+            marks=pytest.mark.long(
+                "tests/runtime/test_postgres_positions.py::test_every_history_writes_each_row_once"
+            ),
         ),
     ],
 )

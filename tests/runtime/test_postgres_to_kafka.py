@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from cooperator.connectors.registry import AvroReader
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
-from tests.harness.support import eventually, freeze_group, slow
+from tests.harness.support import eventually, freeze_group
 from tests.runtime.postgres import PASSWORD, Postgres
 from tests.runtime.registry import Registry
 from tests.runtime.spark_bench import SparkBench, member
@@ -315,7 +315,7 @@ def growing(postgres: Postgres, table: str) -> Iterator[None]:
             one.result()
 
 
-@slow("env -u CI pytest tests/runtime/test_postgres_to_kafka.py")
+@pytest.mark.long("tests/guarantees/test_guarantees.py::test_the_sink_contains_the_input")
 @pytest.mark.timeout(600)
 def test_members_killed_or_frozen_in_mid_stream_neither_lose_nor_double_a_row(
     broker: EmbeddedBroker, spark: SparkBench, postgres: Postgres, tmp_path: Path, unique: str

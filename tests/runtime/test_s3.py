@@ -35,7 +35,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
-from tests.harness.support import eventually, freeze_group, slow
+from tests.harness.support import eventually, freeze_group
 from tests.runtime.heard import Heard
 from tests.runtime.s3_server import S3Server
 from tests.runtime.sinks import open_sink, opens, race
@@ -205,7 +205,7 @@ def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> 
     assert not earlier.has_log(place / "out", "lines-0")
 
 
-@slow("env -u CI pytest tests/runtime/test_s3.py")
+@pytest.mark.long("tests/runtime/test_s3.py::test_entries_of_a_checkpoint_are_created_once_by_the_store")
 def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     place: Place, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str, server: S3Server
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from cooperator.runtime.warm import write_classes
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.heard import Heard
 
 
@@ -30,7 +30,7 @@ def test_an_application_that_a_cluster_has_ended_is_replaced(settings: RuntimeSe
 
 
 @pytest.mark.real
-@slow("env -u CI pytest tests/runtime/test_session.py")  # In every run a session follows a JVM that died.
+@pytest.mark.long("tests/runtime/test_session.py::test_an_application_that_a_cluster_has_ended_is_replaced")
 def test_a_session_replaced_by_another_in_the_process_is_recreated(
     settings: RuntimeSettings, heard: Heard
 ) -> None:
@@ -46,7 +46,9 @@ def test_a_session_replaced_by_another_in_the_process_is_recreated(
 
 
 @pytest.mark.real
-@slow("env -u CI pytest tests/runtime/test_session.py")  # tests/artifacts makes and checks archives.
+@pytest.mark.long(
+    "tests/artifacts/test_classes.py::test_a_jvm_with_the_same_jars_takes_its_classes_from_the_archive"
+)
 def test_its_jvm_starts_with_the_classes_that_were_archived(settings: RuntimeSettings, heard: Heard) -> None:
     archive = write_classes((), store=False, progress=print)
     runtime = SparkRuntime(replace(settings, heap_mb=512), heard)

@@ -14,13 +14,12 @@ from cooperator.connectors.offset_operations import Subject
 from cooperator.connectors.offsets.unit_log import reached
 from cooperator.connectors.state_query import StateError, StateQuery
 from cooperator.connectors.state_reading import read_state
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_pipeline import start
 from tests.runtime.test_stateful import COUNTS, JOIN, WINDOWS, Stream, rows_of
 
 UPDATES = {"sink.output.mode": "update", "sink.format": "noop"}
-SLOW = slow("env -u CI pytest tests/runtime/test_state_reading.py")
 
 
 def subject_of(spark: SparkBench, name: str) -> Subject:
@@ -83,7 +82,9 @@ def test_queries_without_state_or_batches_are_named(spark: SparkBench, tmp_path:
     assert "have no state: ask a connector that groups" in refused(spark, unique, StateQuery())
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_state_reading.py::test_counts_are_asked_by_key_and_wrong_questions_name_the_remedy"
+)
 @pytest.mark.real
 def test_windows_and_both_sides_of_a_join_are_read_with_their_columns(
     spark: SparkBench, tmp_path: Path, unique: str
@@ -104,7 +105,9 @@ def test_windows_and_both_sides_of_a_join_are_read_with_their_columns(
     assert sides.keys() == {"left", "right"}
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_state_reading.py::test_counts_are_asked_by_key_and_wrong_questions_name_the_remedy"
+)
 @pytest.mark.real
 def test_state_is_read_while_its_query_runs(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     """Old versions go all the time: each answer is that of one commit."""

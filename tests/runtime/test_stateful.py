@@ -22,7 +22,7 @@ from cooperator.connectors.offsets.unit_log import (
 )
 from cooperator.connectors.stateful import PROVIDER, ROCKSDB
 from cooperator.model import TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_pipeline import pipeline, rows_in, start
 
@@ -90,8 +90,8 @@ QUERIES: dict[str, tuple[dict[str, str], Callable[[list[Row]], Any], Callable[[l
     ),
 }
 
+LONG = pytest.mark.long("tests/runtime/test_stateful.py::test_state_lives_through_restarts")
 BRIEFLY = ("tumbling windows", "without duplicates")
-SLOW = slow("env -u CI pytest tests/runtime/test_stateful.py")
 
 
 class Stream:
@@ -148,7 +148,7 @@ class Stream:
 
 @pytest.mark.real
 @pytest.mark.parametrize(
-    "name", [name if name in BRIEFLY else pytest.param(name, marks=SLOW) for name in QUERIES]
+    "name", [name if name in BRIEFLY else pytest.param(name, marks=LONG) for name in QUERIES]
 )
 def test_state_lives_through_restarts(spark: SparkBench, tmp_path: Path, unique: str, name: str) -> None:
     config, expected, found = QUERIES[name]

@@ -12,7 +12,7 @@ from cooperator.connectors.offset_operations import Subject, alter, listed, migr
 from cooperator.connectors.offsets import Change, OffsetsError, Where
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.model import Epoch, TaskId
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_kafka_to_postgres import sink, table_of
@@ -21,7 +21,6 @@ from tests.runtime.test_positions import run
 
 pytestmark = pytest.mark.real
 
-SLOW = slow("env -u CI pytest tests/runtime/test_table_positions.py")
 QUERY = "5f0c2a4e-query"
 VALUES = "SELECT CAST(value AS STRING) AS value FROM input"
 
@@ -106,7 +105,9 @@ def test_an_attempt_that_runs_while_offsets_are_reset_commits_nothing_more(
     assert values(postgres, unique) == Counter(["0"])
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_copy_batches.py::test_an_attempt_that_lost_its_units_in_mid_copy_writes_nothing"
+)
 def test_the_older_of_two_attempts_at_once_ends_and_rows_are_there_once(
     spark: SparkBench, postgres: Postgres, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +125,10 @@ def test_the_older_of_two_attempts_at_once_ends_and_rows_are_there_once(
     spark.stop(new)
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/runtime/test_kafka_to_files.py::"
+    "test_a_topic_that_was_created_again_is_reported_or_read_from_its_beginning"
+)
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_topic_that_was_created_again_is_found(
     spark: SparkBench, postgres: Postgres, unique: str, goes_on: bool
@@ -205,7 +209,18 @@ def earlier(spark: SparkBench, postgres: Postgres, unique: str) -> Earlier:
     return Earlier(spark, postgres, unique)
 
 
-@pytest.mark.parametrize("is_delivered", [True, pytest.param(False, marks=SLOW)])
+@pytest.mark.parametrize(
+    "is_delivered",
+    [
+        True,
+        pytest.param(
+            False,
+            marks=pytest.mark.long(
+                "tests/runtime/test_table_positions.py::test_a_position_is_taken_over_with_the_batch_in_flight"
+            ),
+        ),
+    ],
+)
 def test_a_position_is_taken_over_with_the_batch_in_flight(earlier: Earlier, is_delivered: bool) -> None:
     """A kill between the database's commit and Spark's: only the marker tells whether the batch is done."""
     earlier.plan(0, 1)

@@ -11,7 +11,6 @@ import pytest
 
 from cooperator.leader import held_reports
 from cooperator.model import TaskId
-from tests.harness.support import slow
 from tests.simulation.command import command_of
 from tests.simulation.patches import simulated
 from tests.simulation.planted import ALL, find
@@ -101,11 +100,9 @@ def test_a_planted_bug_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [25, 37, 73, 340, 1002, 1076])
-@slow("env -u CI pytest tests/simulation/test_reconciled.py")
+@pytest.mark.long("tests/simulation/test_reconciled.py::test_every_promise_holds_in_histories_without_rounds")
 def test_histories_that_have_found_a_bug(seed: int) -> None:
-    """In CI, the test above plays others.
-
-    25: a request for a round crossed its JoinGroup, without end. 37: an earlier incarnation stops for the
+    """25: a request for a round crossed its JoinGroup, without end. 37: an earlier incarnation stops for the
     later one. 73: answers that had waited for the log were sent after newer reports. 340: they were sent
     after the group had returned to rounds. 1002: the end of a hold lets the group leave rounds. 1076: a
     member went through rounds without applying an assignment.

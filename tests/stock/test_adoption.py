@@ -10,7 +10,7 @@ from cooperator.cli.app import program
 from cooperator.crd import Connector, Worker, compile_desired, parse
 from cooperator.crd.choices import GroupPolicy
 from cooperator.leader.service import LeaderService
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import StockGroup, doubled, is_instance, missing
 
 pytestmark = pytest.mark.real
@@ -150,7 +150,7 @@ def test_an_uneven_layout_is_balanced_before_the_hand_back(stock: StockGroup) ->
     assert stock.starts() - begun == Counter()
 
 
-@slow("env -u CI pytest tests/stock/test_adoption.py")
+@pytest.mark.long("tests/stock/test_adoption.py::test_an_uneven_layout_is_balanced_before_the_hand_back")
 def test_an_uneven_layout_when_the_operator_vanishes_is_balanced_by_a_worker_and_nothing_else_moves(
     stock: StockGroup,
 ) -> None:

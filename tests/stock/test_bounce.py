@@ -2,14 +2,16 @@
 
 import pytest
 
-from tests.harness.support import slow
 from tests.stock.worker_group import PATIENT, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2", "w-3")
 EVERYTHING = ("a-instance", "a-0", "a-1", "a-2", "into-instance", "into-0")
-SLOW = slow("env -u CI pytest tests/stock/test_bounce.py")
+CLEAN = pytest.mark.long("tests/stock/test_bounce.py::test_bounce")
+UNCLEAN = pytest.mark.long(
+    "tests/stock/test_shared_client_ids.py::test_workers_that_share_a_client_id_stop_no_task_for_another"
+)
 
 
 @pytest.mark.timeout(900)
@@ -17,17 +19,14 @@ SLOW = slow("env -u CI pytest tests/stock/test_bounce.py")
     ("clean", "protocol", "rounds"),
     [
         pytest.param(True, "compatible", 1, id="clean-compatible"),
-        pytest.param(True, "compatible", 3, id="clean-compatible-3", marks=SLOW),
-        pytest.param(True, "sessioned", 3, id="clean-sessioned-3", marks=SLOW),
-        pytest.param(False, "compatible", 3, id="unclean-compatible-3", marks=SLOW),
-        pytest.param(False, "sessioned", 3, id="unclean-sessioned-3", marks=SLOW),
+        pytest.param(True, "compatible", 3, id="clean-compatible-3", marks=CLEAN),
+        pytest.param(True, "sessioned", 3, id="clean-sessioned-3", marks=CLEAN),
+        pytest.param(False, "compatible", 3, id="unclean-compatible-3", marks=UNCLEAN),
+        pytest.param(False, "sessioned", 3, id="unclean-sessioned-3", marks=UNCLEAN),
     ],
 )
 def test_bounce(stock: StockGroup, clean: bool, protocol: str, rounds: int) -> None:
-    """Each number is written at least once, and exactly once where every stop was clean.
-
-    Every run has a kill and a return in ``test_shared_client_ids``.
-    """
+    """Each number is written at least once, and exactly once where every stop was clean."""
     workers = WORKERS if rounds > 1 else WORKERS[:2]
     connectors = {"a": stock.source("a", tasks=3), "into": stock.sink("into", stock.make_topic("a"))}
     leader = stock.leader(connectors, workers, policy=PATIENT)

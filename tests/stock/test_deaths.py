@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.harness.connect_worker import MAX_DELAY_MS
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import HOLD_MS, PATIENT, POLICY, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
@@ -51,7 +51,11 @@ def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other
     "leads",
     [
         pytest.param(False, id="another"),
-        pytest.param(True, id="its-leader", marks=slow("env -u CI pytest tests/stock/test_deaths.py")),
+        pytest.param(
+            True,
+            id="its-leader",
+            marks=pytest.mark.long("tests/stock/test_deaths.py::test_a_worker_dies_while_our_leader_is_away"),
+        ),
     ],
 )
 def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) -> None:

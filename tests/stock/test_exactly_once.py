@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.harness.support import slow
 from tests.stock.worker_group import StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
@@ -13,7 +12,9 @@ SETTINGS = {"exactly.once.source.support": "enabled"}
 
 
 @pytest.mark.timeout(900)
-@slow("env -u CI pytest tests/stock/test_exactly_once.py")
+@pytest.mark.long(
+    "tests/stock/test_leading_stock.py::test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks"
+)
 @pytest.mark.parametrize(("kills", "boundary"), [(10, "poll"), (4, "connector")])
 def test_readers_see_every_number_once(stock: StockGroup, kills: int, boundary: str) -> None:
     once = {"exactly.once.support": "required", "transaction.boundary": boundary}

@@ -4,14 +4,14 @@ worker."""
 import pytest
 
 from cooperator.leader.service import LeaderService
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import StockGroup
 
 pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2")
+LONG = pytest.mark.long("tests/stock/test_hangs.py::test_other_tasks_run_on_and_new_ones_start")
 FINE = ("fine-instance", "fine-0", "fine-1")
-SLOW = slow("env -u CI pytest tests/stock/test_hangs.py")
 NAMED = ("Connector::start", "Connector::initialize", "Task::start")
 """The points at which a worker reports no status of its assignment, which is how a hang shows from
 outside."""
@@ -41,16 +41,16 @@ def hanging_according_to(leader: LeaderService) -> set[str]:
     ("kind", "point"),
     [
         pytest.param("Source", "Connector::start", id="connector-start"),
-        pytest.param("Source", "Task::stop", id="source-task-stop", marks=SLOW),
-        pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=SLOW),
-        pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=SLOW),
-        pytest.param("Source", "Connector::stop", id="connector-stop", marks=SLOW),
-        pytest.param("Source", "Connector::config", id="connector-config", marks=SLOW),
-        pytest.param("Source", "Connector::validate", id="connector-validate", marks=SLOW),
-        pytest.param("Source", "Task::start", id="source-task-start", marks=SLOW),
-        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=SLOW),
-        pytest.param("Sink", "Task::start", id="sink-task-start", marks=SLOW),
-        pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=SLOW),
+        pytest.param("Source", "Task::stop", id="source-task-stop", marks=LONG),
+        pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=LONG),
+        pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=LONG),
+        pytest.param("Source", "Connector::stop", id="connector-stop", marks=LONG),
+        pytest.param("Source", "Connector::config", id="connector-config", marks=LONG),
+        pytest.param("Source", "Connector::validate", id="connector-validate", marks=LONG),
+        pytest.param("Source", "Task::start", id="source-task-start", marks=LONG),
+        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=LONG),
+        pytest.param("Sink", "Task::start", id="sink-task-start", marks=LONG),
+        pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=LONG),
     ],
 )
 def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
@@ -98,7 +98,9 @@ def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, poi
     stock.leads(leader, 2)
 
 
-@SLOW
+@pytest.mark.long(
+    "tests/local/test_connect.py::test_a_worker_that_hangs_is_replaced_where_that_was_asked_for"
+)
 @pytest.mark.parametrize("point", ["Connector::start", "Connector::stop"])
 def test_a_worker_that_hangs_is_restarted_and_all_run_again(stock: StockGroup, point: str) -> None:
     connectors = {"fine": stock.source("fine", tasks=2), "bad": stock.blocking("Source", "bad")}

@@ -13,7 +13,7 @@ from cooperator.leader.service import LeaderService
 from cooperator.logs import LogsConfig, read_logs
 from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
 from cooperator.wire import RestartRecord, sign
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import LIMIT_S, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
@@ -188,7 +188,7 @@ def test_a_worker_that_supports_only_the_eager_protocol_is_named(stock: StockGro
     stock.runs("a-instance", "a-0", "a-1", "a-2")
 
 
-@slow("env -u CI pytest tests/stock/test_leading_stock.py -k vanishes")
+@pytest.mark.long("tests/leader/test_stock.py::test_an_unproven_departure_is_named_once_its_hold_ends")
 def test_a_worker_that_vanishes_without_proof_is_named_and_its_tasks_held_unless_best_effort_is_set(
     stock: StockGroup,
 ) -> None:
@@ -211,7 +211,9 @@ def test_a_worker_that_vanishes_without_proof_is_named_and_its_tasks_held_unless
     eventually(lambda: condition(leader, "Unfenced")[0] == "False", LIMIT_S)
 
 
-@slow("env -u CI pytest tests/stock/test_leading_stock.py -k hangs")
+@pytest.mark.long(
+    "tests/local/test_connect.py::test_a_worker_that_hangs_is_replaced_where_that_was_asked_for"
+)
 def test_a_worker_that_hangs_in_a_start_is_named_and_then_named_for_replacement(stock: StockGroup) -> None:
     policy = {**QUICK, "hung_after_ms": 20_000}
     wanted = {"a": stock.source("a", tasks=2), "bad": stock.blocking("Source", "bad")}

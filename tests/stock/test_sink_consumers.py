@@ -9,7 +9,7 @@ from benchmarks.clusters.sinks import PARTITIONS, Feed, PutLog, holes
 from benchmarks.pipelines.records import create_topics
 from cooperator.connect.properties import COOPERATIVE, GROUP_PROTOCOL, STRATEGY
 from tests.harness.connect_worker import ConnectWorker
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import LIMIT_S, PACKAGE, PATIENT, StockGroup
 
 pytestmark = pytest.mark.real
@@ -42,7 +42,7 @@ def assignor(servers: str, connector: str) -> str:
 
 
 @pytest.mark.timeout(900)
-@slow("env -u CI pytest tests/stock/test_sink_consumers.py")
+@pytest.mark.long("tests/host/test_sink_consumers.py::test_one_eager_assignor_makes_all_tasks_stop")
 def test_a_roll_to_cooperative_sinks_fails_no_task_and_skips_no_record(stock: StockGroup) -> None:
     """In the middle of it, consumers with Kafka's default list and such with one assignor share a group."""
     servers, name = stock.bootstrap_servers, f"a{stock.group_id[-6:]}"
@@ -84,7 +84,9 @@ def test_a_roll_to_cooperative_sinks_fails_no_task_and_skips_no_record(stock: St
 
 
 @pytest.mark.timeout(600)
-@slow("env -u CI pytest tests/stock/test_sink_consumers.py")
+@pytest.mark.long(
+    "tests/host/test_sink_consumers.py::test_a_consumer_of_the_new_protocol_refuses_an_assignor"
+)
 def test_kafka_refuses_an_assignor_beside_the_new_protocol(stock: StockGroup) -> None:
     """This is why the condition ConsumerMisconfigured names the pair (tests/host/test_sink_consumers.py)."""
     name = f"a{stock.group_id[-6:]}"

@@ -11,7 +11,7 @@ from cooperator.connect.properties import leader_trust
 from cooperator.controller.manifests.leader_ca import trust_store
 from cooperator.leader.tls import ServerCertificates
 from tests.harness.leader_certificates import CertificateDirectory
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.stock.worker_group import LIMIT_S, StockGroup
 
 pytestmark = pytest.mark.real
@@ -23,7 +23,18 @@ def replace_store(store: Path, mounted: CertificateDirectory) -> None:
     part.replace(store)
 
 
-@pytest.mark.parametrize("line", ["4", pytest.param("3.9", marks=slow("pytest tests/stock/test_tls.py"))])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "4",
+        pytest.param(
+            "3.9",
+            marks=pytest.mark.long(
+                "tests/stock/test_tls.py::test_workers_post_to_a_leader_that_they_have_verified"
+            ),
+        ),
+    ],
+)
 def test_workers_post_to_a_leader_that_they_have_verified(
     stock: StockGroup, archived: Callable[[str], None], tmp_path: Path, line: str
 ) -> None:

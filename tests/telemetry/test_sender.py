@@ -19,7 +19,7 @@ from cooperator.telemetry import start_sending
 from tests.agent.surroundings import LocalMember, noop_records
 from tests.harness.otlp_receiver import OtlpReceiver
 from tests.harness.scrapes import scraped
-from tests.harness.support import eventually, slow
+from tests.harness.support import eventually
 from tests.telemetry.otel_collector import OtelCollector
 
 A0, A1 = (TaskId("a", task) for task in (0, 1))
@@ -71,7 +71,9 @@ def test_a_receiver_shows_what_a_members_page_shows_while_tasks_come_and_go(tmp_
 
 @pytest.mark.real
 @pytest.mark.timeout(1_200)
-@slow("env -u CI pytest tests/telemetry")  # The receiver of the tests above reads the same requests.
+@pytest.mark.long(
+    "tests/telemetry/test_sender.py::test_a_receiver_shows_what_a_members_page_shows_while_tasks_come_and_go"
+)
 def test_an_opentelemetry_collector_shows_what_a_members_page_shows(tmp_path: Path) -> None:
     member = LocalMember(tmp_path)
     member.start()
