@@ -13,11 +13,14 @@ from xml.etree import ElementTree
 import pytest
 
 from tests import suite
+from tests.harness.lanes import Command, Result
 from tests.harness.support import eventually
 from tests.long_list import sources
-from tests.suite import ROOT, Result
+from tests.suite import ROOT
 
-PARTS = ["units", "simulation", "runtime", "members", "stock", "operator", "e2e"]
+COMPUTING = ["units", "simulation", "runtime"]
+WAITING = ["e2e", "operator", "members", "stock"]
+PARTS = [*COMPUTING, *WAITING]
 STATIC = ["lint", "format", "types", "imports", "classes"]
 
 
@@ -29,24 +32,27 @@ class Commands:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: dict[str, list[str]] = {}
+        self.niceness: dict[str, int] = {}
         self.failing: set[str] = set()
         self.durations_s: dict[str, float] = {}
-        monkeypatch.chdir(ROOT)
-        monkeypatch.setattr(suite, "run_measured", self._run)
-        monkeypatch.setattr(suite, "run_at_once", lambda all_: [self._run(*each) for each in all_.items()])
-        # These are of the whole process.
-        monkeypatch.setattr(suite, "adopt_orphans", lambda: None)
-        monkeypatch.setattr(suite.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(suite, "run_lanes", self._run_lanes)
+        # Signals are of the whole process.
+        monkeypatch.setattr(suite, "raise_on_signals", lambda: None)
 
-    def _run(self, name: str, command: Sequence[str]) -> Result:
-        self.ran[name] = [*command]
+    def _run_lanes(self, lanes: Sequence[Sequence[Command]], directory: Path) -> list[Result]:
+        assert directory == ROOT
+        return [self._run(command) for lane in lanes for command in lane]
+
+    def _run(self, command: Command) -> Result:
+        self.ran[command.name] = [*command.words]
+        self.niceness[command.name] = command.niceness
         report = ElementTree.Element("testsuites")
         for test, seconds in self.durations_s.items():
             ElementTree.SubElement(report, "testcase", classname="tests.a", name=test, time=str(seconds))
-        for word in command:
+        for word in command.words:
             if word.startswith("--junitxml="):
                 ElementTree.ElementTree(report).write(word.partition("=")[2])
-        return Result(name, int(name in self.failing), 1.0)
+        return Result(command.name, int(command.name in self.failing), 1.0)
 
     def long(self) -> set[str]:
         """Those that were told to run the long tests, too."""
@@ -73,7 +79,7 @@ def summary(said: str) -> dict[str, str]:
         ("tests --only stock --long", ["stock"], ["stock"]),
         ("tests e2e -s", ["tests"], []),
         ("tests e2e -k drained --long", ["tests"], ["tests"]),
-        ("check", [*STATIC, "pure tests", "fixed seeds", "fresh seeds"], []),
+        ("check", [*STATIC, "pure", "fixed seeds", "fresh seeds"], []),
     ],
 )
 def test_words_choose_what_runs_in_this_order(
@@ -100,6 +106,12 @@ def test_a_part_that_does_not_exist_is_refused_with_those_that_do(
     assert commands.ran == {}
 
 
+def test_parts_that_compute_give_way_to_those_that_wait(commands: Commands) -> None:
+    suite.main(["tests"])
+    nicer = {name for name, niceness in commands.niceness.items() if niceness > 0}
+    assert nicer == {*COMPUTING}
+
+
 def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     suite.main(["tests", "e2e", "-s", "-k", "drained"])
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
@@ -107,7 +119,7 @@ def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
 
 def test_what_real_parts_need_is_left_out_of_a_check(commands: Commands) -> None:
     suite.main(["check"])
-    words = " ".join(commands.ran["pure tests"])
+    words = " ".join(commands.ran["pure"])
     assert "-m not real" in words
     assert "--ignore=tests/simulation" in words, "its seeds are fewer here"
 
@@ -117,7 +129,8 @@ def test_the_time_is_announced_and_that_of_the_long_tests_if_they_run(
 ) -> None:
     parts = suite.read_parts()
     minutes, long = (
-        sum(getattr(part, name) for part in parts.values()) for name in ("minutes", "long_minutes")
+        max(sum(getattr(parts[part], name) for part in lane) for lane in (COMPUTING, WAITING))
+        for name in ("minutes", "long_minutes")
     )
     suite.main(["tests"])
     said = capsys.readouterr().out
