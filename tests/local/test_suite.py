@@ -36,7 +36,7 @@ class Commands:
         monkeypatch.setattr(suite, "run_at_once", lambda all_: [self._run(*each) for each in all_.items()])
         # These are of the whole process.
         monkeypatch.setattr(suite, "adopt_orphans", lambda: None)
-        monkeypatch.setattr(suite.signal, "signal", lambda *_: None)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
 
     def _run(self, name: str, command: Sequence[str]) -> Result:
         self.ran[name] = [*command]
@@ -105,7 +105,7 @@ def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
 
 
-def test_what_real_parts_need_is_left_out_of_a_check(commands: Commands) -> None:
+def test_a_check_leaves_out_tests_with_real_parts(commands: Commands) -> None:
     suite.main(["check"])
     words = " ".join(commands.ran["pure tests"])
     assert "-m not real" in words
