@@ -1,4 +1,4 @@
-"""What ``--long`` changes, for all tests: those marked ``long`` run, and Hypothesis tries new examples."""
+"""With ``--long``, tests that are marked ``long`` run, too, and Hypothesis tries new examples."""
 
 import pytest
 from hypothesis import HealthCheck, settings

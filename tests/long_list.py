@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "evidence" / "tests.md"
@@ -117,11 +118,11 @@ class Source:
         return found
 
 
-def _is_mark(node: ast.AST) -> bool:
+def _is_mark(node: ast.AST) -> TypeGuard[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "long" and ast.unparse(node) == "pytest.mark.long"
 
 
-def _is_call(node: ast.AST) -> bool:
+def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and _is_mark(node.func)
 
 

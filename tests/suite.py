@@ -1,8 +1,8 @@
-"""What ``run.py check`` and ``run.py tests`` run, in the project's own environment (``python -m tests``).
+"""The commands ``run.py check`` and ``run.py tests``, in the project's own environment (``python -m tests``).
 
-The parts of the tests and their times stand in ``pyproject.toml`` (``tool.cooperator.parts``). What decides
-about a change is the same on every machine: no environment variable adds or removes a test, and a test that
-fails once fails the run (docs/decisions/028). Tests marked ``long`` run with ``--long`` only.
+The parts of the tests and their times stand in ``pyproject.toml`` (``tool.cooperator.parts``). A run that
+decides about a change is the same on every machine: no environment variable adds or removes a test, and a
+test that fails once fails the run (docs/decisions/028). Tests marked ``long`` run with ``--long`` only.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def problems(found: dict[str, Source]) -> list[str]:
     return said
 
 
-def test_each_long_test_names_a_test_of_every_run(found: dict[str, Source]) -> None:
+def test_each_mark_names_a_test_that_stays_in_every_run(found: dict[str, Source]) -> None:
     assert sum(len(list(source.calls())) for source in found.values()) > 50
     assert problems(found) == []
 

@@ -12,7 +12,7 @@ from tests.guarantees.pipelines import PIPELINES
 from tests.guarantees.pipelines_group import PATIENCE_S, PipelinesGroup
 from tests.harness.support import eventually
 
-# A fault strikes all connectors at once. What stays of these has one connector, or one process, each.
+# A fault strikes all connectors at once; the tests that stay in every run have one of them, or one process.
 LONG = {
     "python": pytest.mark.long(
         "tests/agent/test_real_members.py::test_a_process_whose_python_is_killed_takes_its_group_along"

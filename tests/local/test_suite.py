@@ -117,7 +117,7 @@ def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
 
 
-def test_what_real_parts_need_is_left_out_of_a_check(commands: Commands) -> None:
+def test_a_check_leaves_out_tests_with_real_parts(commands: Commands) -> None:
     suite.main(["check"])
     words = " ".join(commands.ran["pure"])
     assert "-m not real" in words
