@@ -116,7 +116,8 @@ def main(arguments: list[str]) -> NoReturn:
     sys.stdout.flush()
     if options.what == "demo":
         os.execv(VENV / "bin" / "cooperator", ["cooperator", "demo", *rest])
-    os.execv(VENV / "bin" / "python", ["python", "-m", "tests", options.what, *rest])
+    # The path, too: by it, Python finds the packages of its environment.
+    os.execv(VENV / "bin" / "python", [str(VENV / "bin" / "python"), "-m", "tests", options.what, *rest])
 
 
 def say(text: str) -> None:
