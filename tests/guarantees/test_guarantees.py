@@ -28,6 +28,10 @@ LONG = {
     "broker": pytest.mark.long(
         "tests/runtime/test_pipelines.py::test_a_broker_that_is_away_for_a_while_stops_no_task"
     ),
+    "move": pytest.mark.long(
+        "e2e/test_departures.py::"
+        "test_a_drained_node_gives_its_tasks_away_first_and_its_members_come_back_elsewhere"
+    ),
     "tasks-max": pytest.mark.long(
         "tests/integration/test_units.py::test_without_a_death_only_changed_tasks_stop"
     ),

@@ -73,7 +73,18 @@ def connections_of(postgres: Postgres, unique: str) -> list[tuple[bool, str]]:
     return [(is_encrypted, name or "") for is_encrypted, name in found]
 
 
-@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full", "system"])
+OVER_TLS = "tests/runtime/test_copy_tls.py::test_rows_are_copied_over_tls"
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "require",
+        pytest.param("verify-ca", marks=pytest.mark.long(OVER_TLS)),
+        "verify-full",
+        pytest.param("system", marks=pytest.mark.long(OVER_TLS)),
+    ],
+)
 def test_rows_are_copied_over_tls(
     spark: SparkBench,
     encrypted: Postgres,

@@ -72,7 +72,18 @@ def begun(restored: Restored) -> None:
         delta.unlink()
 
 
-@pytest.mark.parametrize("interruption", [stopped, written, begun], ids=lambda each: each.__name__)
+GOES_ON = "tests/runtime/test_earlier_checkpoints.py::test_a_checkpoint_of_an_earlier_spark_goes_on"
+
+
+@pytest.mark.parametrize(
+    "interruption",
+    [
+        pytest.param(stopped, marks=pytest.mark.long(GOES_ON)),
+        pytest.param(written, marks=pytest.mark.long(GOES_ON)),
+        begun,
+    ],
+    ids=lambda each: each.__name__,
+)
 @pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.stem)
 def test_a_checkpoint_of_an_earlier_spark_goes_on(
     spark: SparkBench, tmp_path: Path, unique: str, archive: Path, interruption: Callable[[Restored], None]

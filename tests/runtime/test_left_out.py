@@ -87,7 +87,20 @@ def test_avro_becomes_rows_of_a_table_while_its_schema_grows(
     spark.stop(*tasks)
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
+COLUMNS = (
+    "tests/runtime/test_left_out.py::"
+    "test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_out"
+)
+
+
+@pytest.mark.parametrize(
+    "file_format",
+    [
+        "parquet",
+        pytest.param("json", marks=pytest.mark.long(COLUMNS)),
+        pytest.param("csv", marks=pytest.mark.long(COLUMNS)),
+    ],
+)
 def test_envelopes_and_json_become_columns_of_files_and_other_records_are_left_out(
     spark: SparkBench, tmp_path: Path, unique: str, file_format: str
 ) -> None:
@@ -151,7 +164,12 @@ def test_without_tolerance_a_record_that_cannot_be_read_fails_the_task(
     assert problem in spark.heard.traces[task, 1]
 
 
-@pytest.mark.parametrize("sink", ["kafka-to-files", "kafka-to-kafka"])
+CHANCE = "tests/runtime/test_left_out.py::test_a_select_with_chance_loses_and_doubles_no_record"
+
+
+@pytest.mark.parametrize(
+    "sink", ["kafka-to-files", pytest.param("kafka-to-kafka", marks=pytest.mark.long(CHANCE))]
+)
 def test_a_select_with_chance_loses_and_doubles_no_record(
     spark: SparkBench, tmp_path: Path, unique: str, sink: str
 ) -> None:

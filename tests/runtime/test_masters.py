@@ -21,6 +21,10 @@ from tests.runtime.spark_bench import SparkBench, lines_in, member, query_to_fil
 from tests.runtime.spark_servers import ConnectServer, StandaloneCluster
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+FENCE = (
+    "tests/runtime/test_fence.py::"
+    "test_a_query_whose_unit_is_claimed_elsewhere_writes_no_batch_and_no_file_that_counts"
+)
 
 SMALL = {
     "spark.executor.memory": "512m",
@@ -96,6 +100,7 @@ def test_on_a_standalone_cluster_members_are_killed_and_deliver_once(
     assert sorted(value.decode() for _, value in spark.records(copy)) == wanted
 
 
+@pytest.mark.long("tests/runtime/test_session.py::test_an_application_that_a_cluster_has_ended_is_replaced")
 def test_a_query_on_a_connect_server_outlives_its_member_and_is_ended_by_the_next(
     server: ConnectServer, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
@@ -127,6 +132,7 @@ def test_a_query_on_a_connect_server_outlives_its_member_and_is_ended_by_the_nex
     assert lines_in(output) == dict.fromkeys(wanted, 1)
 
 
+@pytest.mark.long(FENCE)
 def test_a_query_that_could_not_be_ended_commits_nothing_once_its_unit_is_claimed(
     server: ConnectServer, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
@@ -184,6 +190,7 @@ def test_settings_that_belong_to_the_server_are_refused() -> None:
     assert Server.of({"spark.master": "local[2]"}, "lake") is None
 
 
+@pytest.mark.long(FENCE)
 def test_a_server_without_the_fence_is_refused(
     broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
