@@ -122,7 +122,10 @@ def select(sink: Sink, expressions: Sequence[str], conditions: Sequence[str]) ->
     return f"SELECT {chosen} FROM input" + (f" WHERE {where}" if where else "")
 
 
-ADD_UP = "tests/runtime/test_conversion.py::test_rows_and_dead_letters_add_up_to_the_records_whatever_the_select_uses"
+ADD_UP = (
+    "tests/runtime/test_conversion.py::"
+    "test_rows_and_dead_letters_add_up_to_the_records_whatever_the_select_uses"
+)
 EVERY_SEED = range(4)
 BRIEFLY = {"kafka": (1,), "postgres": (2,), "files": EVERY_SEED}
 """In every run: all combinations for one sink, and an unused column that fails for each."""

@@ -173,10 +173,10 @@ def test_state_lives_through_restarts(spark: SparkBench, tmp_path: Path, unique:
     assert recorded_settings(stream.checkpoint)[PROVIDER] == ROCKSDB
 
 
-@pytest.mark.real
 KEEPS = "tests/runtime/test_stateful.py::test_a_batch_that_the_sink_has_already_keeps_its_state"
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("batches", [pytest.param(1, marks=pytest.mark.long(KEEPS)), 3])
 def test_a_batch_that_the_sink_has_already_keeps_its_state(
     spark: SparkBench, tmp_path: Path, unique: str, batches: int
