@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -86,9 +87,23 @@ def claim_slot() -> Iterator[Slot]:
 
 
 def make_bridge(name: str, address: str) -> None:
-    command("ip", "link", "add", name, "type", "bridge")
+    """A bridge whose hardware address never changes.
+
+    A bridge that was given none takes the lowest of its ports': it changes when a pod comes or goes, and all
+    others lose their gateway until they ask for its address again. CNI's plug-in gives an address only to a
+    bridge that has no IP address yet.
+    """
+    command("ip", "link", "add", name, "address", hardware_address(name), "type", "bridge")
     command("ip", "address", "add", address, "dev", name)
     command("ip", "link", "set", name, "up")
+
+
+def hardware_address(name: str) -> str:
+    """Returns the address for a bridge of that name, from the range that no maker of devices uses.
+
+    See IEEE 802c: locally administered addresses.
+    """
+    return bytes([0x02, *hashlib.sha256(name.encode()).digest()[:5]]).hex(":")
 
 
 def clear(slot: Slot) -> None:
