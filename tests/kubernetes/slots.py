@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import signal
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.kubernetes.caches import cache_folder
+from tests.kubernetes.caches import cache_folder, locked_if_free
 from tests.kubernetes.processes import ServerFailed
 
 SLOTS = 8
@@ -69,11 +68,8 @@ def claim_slot() -> Iterator[Slot]:
     """A free slot, cleared of what an earlier holder left. Raises ServerFailed if all are held."""
     for number in range(SLOTS):
         slot = Slot(number)
-        slot.folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(slot.folder.with_suffix(".lock"), "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with locked_if_free(slot.folder.with_suffix(".lock")) as is_ours:
+            if not is_ours:
                 continue
             clear(slot)
             slot.folder.mkdir()
@@ -83,7 +79,8 @@ def claim_slot() -> Iterator[Slot]:
             finally:
                 clear(slot)
             return
-    raise ServerFailed(f"{SLOTS} clusters with nodes run already; end one of them")
+    locks = Slot(0).folder.parent / "*.lock"
+    raise ServerFailed(f"{SLOTS} clusters with nodes run already; end one of the processes named in {locks}")
 
 
 def make_bridge(name: str, address: str) -> None:
