@@ -14,13 +14,20 @@ from e2e.release import CRDS, Helm
 from tests.conftest import unique
 from tests.kubernetes.fixtures import (
     pytest_collection_finish,
+    pytest_configure,
     pytest_runtest_makereport,
     two_nodes,
     wait_until_served,
 )
 from tests.kubernetes.nodes import Cluster
 
-__all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
+__all__ = [
+    "pytest_collection_finish",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+    "two_nodes",
+    "unique",
+]
 
 
 class _NodesOfOne(LoadFileScheduling):

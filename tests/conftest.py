@@ -15,6 +15,7 @@ from tests.kubernetes.fixtures import (
     helm,
     namespace,
     pytest_collection_finish,
+    pytest_configure,
     pytest_runtest_makereport,
     two_nodes,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "helm",
     "namespace",
     "pytest_collection_finish",
+    "pytest_configure",
     "pytest_runtest_makereport",
     "two_nodes",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cooperator.artifacts import find_java, resolve
-from cooperator.artifacts.cache import cache_root, exclusive
+from tests.kubernetes.caches import cache_folder, once
 
 _SOURCES: Final = Path(__file__).parents[1] / "stock" / "java"
 _PACKAGE: Final = "cooperator.stock"
@@ -24,14 +24,10 @@ def plugin_path() -> Path:
     """The folder, compiled once per content of the sources. Raises RuntimeError if they do not compile."""
     sources = sorted(_SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    folder = cache_root() / "stock-connectors" / digest
-    jar = folder / "connectors" / "connectors.jar"
-    if not jar.is_file():
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(folder.with_suffix(".lock")):
-            if not jar.is_file():
-                _build(sources, jar)
-    return folder
+    return once(
+        cache_folder("stock-connectors", digest),
+        lambda folder: _build(sources, folder / "connectors" / "connectors.jar"),
+    )
 
 
 def _build(sources: list[Path], jar: Path) -> None:
@@ -53,11 +49,10 @@ def _build(sources: list[Path], jar: Path) -> None:
         compiled = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
         if compiled.returncode:
             raise RuntimeError(f"{_SOURCES} does not compile:\n{compiled.stderr[-2000:]}")
-        part = jar.with_suffix(".part")
-        with zipfile.ZipFile(part, "w") as archive:
+        jar.parent.mkdir()
+        with zipfile.ZipFile(jar, "w") as archive:
             for file in sorted(Path(classes).rglob("*.class")):
                 archive.write(file, file.relative_to(classes))
             for service, names in _SERVICES.items():
                 text = "".join(f"{_PACKAGE}.{name}\n" for name in names)
                 archive.writestr(f"META-INF/services/{service}", text)
-        part.rename(jar)

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, TextIO
+
+import psutil
+
+SAYS_AFTER_S: Final = 3.0
+"""A process that has waited this long for a lock says so."""
+
+BUILD_LIMIT_S: Final = 3_600.0
+"""The longest of these builds (Kubernetes' programs) takes 850 CPU-seconds: a busy machine gets four times
+as long."""
+
+_PAUSE_S: Final = 0.05
 
 
 def cache_folder(*parts: str) -> Path:
@@ -18,13 +32,92 @@ def cache_folder(*parts: str) -> Path:
     return Path(base, "cooperator", *parts)
 
 
+class LockHeld(TimeoutError):
+    """A lock was not had in time; the message names its holder and the remedy."""
+
+
+def announce(text: str) -> None:
+    """Tell the user what this process waits for. Runs of pytest replace it (``fixtures``)."""
+    sys.stderr.write(f"{text}\n")
+
+
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock of that name; a process that wants it, too, waits."""
+def locked(
+    path: Path,
+    purpose: str,
+    *,
+    limit_s: float = BUILD_LIMIT_S,
+    remedy: str = "end it",
+    now_s: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[None]:
+    """Hold a lock of that name; a process that wants it, too, waits, says so, and raises LockHeld at last.
+
+    ``purpose``: what the lock is for, as the object of a sentence. ``remedy``: what helps besides waiting.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    began_s = now_s()
+    announced = False
+    with path.open("a+") as lock:
+        while not _acquire(lock):
+            waited_s = now_s() - began_s
+            if waited_s > limit_s:
+                raise LockHeld(
+                    f"waited {limit_s:g} s for {purpose}: {_holder(path)} holds {path}; "
+                    f"wait until it has ended, or {remedy}"
+                )
+            if waited_s >= SAYS_AFTER_S and not announced:
+                announced = True
+                announce(
+                    f"waiting for {purpose}, {limit_s:g} s at most: {_holder(path)} holds {path} "
+                    f"(you can {remedy})"
+                )
+            pause(_PAUSE_S)
+        with _named(lock):
+            yield
+
+
+@contextmanager
+def locked_if_free(path: Path) -> Iterator[bool]:
+    """Hold a lock of that name, unless another process does; whether it is held here."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as lock:
+        if not _acquire(lock):
+            yield False
+            return
+        with _named(lock):
+            yield True
+
+
+def _acquire(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _named(lock: TextIO) -> Iterator[None]:
+    """While it is held, the lock's file has the id of this process."""
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    try:
         yield
+    finally:
+        lock.truncate(0)
+
+
+def _holder(path: Path) -> str:
+    text = path.read_text().strip()
+    if not text:
+        return f"another process (`fuser {path}` finds it)"
+    try:
+        command = shlex.join(psutil.Process(int(text)).cmdline())
+    except psutil.Error:
+        return f"a child of process {text}, which has ended (`fuser {path}` finds it),"
+    return f"process {text} ({command[:120]})"
 
 
 def once(folder: Path, make: Callable[[Path], None]) -> Path:
@@ -36,7 +129,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         os.utime(folder)
         return folder
-    with locked(folder.parent / f".{folder.name}.lock"):
+    with locked(folder.parent / f".{folder.name}.lock", f"{folder}, which is made once"):
         if folder.is_dir():
             return folder
         for abandoned in folder.parent.glob(f".{folder.name}.*/"):

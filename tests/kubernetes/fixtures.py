@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 
 from tests.harness.support import eventually
+from tests.kubernetes import caches
 from tests.kubernetes import helm as helms
 from tests.kubernetes.api import ApiError
 from tests.kubernetes.binaries import binaries
@@ -84,20 +86,36 @@ def wait_until_served(plane: ControlPlane | KindPlane) -> None:
     eventually(served, 60, "all definitions are established")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A process that waits for a lock says so on the terminal, also while pytest captures output."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+
+    def announce(text: str) -> None:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+
+    caches.announce = announce
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Makes what takes minutes the first time before any test's time is counted."""
     if session.config.option.collectonly:
         return
     needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     # Parts that cannot be made fail the tests that need them, with the reason; the others are run.
-    with suppress(NotBuilt):
-        if "helm" in needed:
-            helms.helm()
-    with suppress(NotBuilt, NoImages, ServerFailed):
-        if "cluster" in needed or ("two_nodes" in needed and not ON_KIND):
-            binaries()
-        if "two_nodes" in needed and not ON_KIND:
-            prepare()
+    try:
+        with suppress(NotBuilt):
+            if "helm" in needed:
+                helms.helm()
+        with suppress(NotBuilt, NoImages, ServerFailed):
+            if "cluster" in needed or ("two_nodes" in needed and not ON_KIND):
+                binaries()
+            if "two_nodes" in needed and not ON_KIND:
+                prepare()
+    except caches.LockHeld as held:
+        # Each of the tests would wait as long again.
+        pytest.exit(str(held), returncode=1)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -118,6 +136,7 @@ __all__ = [
     "make_namespace",
     "namespace",
     "pytest_collection_finish",
+    "pytest_configure",
     "pytest_runtest_makereport",
     "two_nodes",
     "wait_until_served",

@@ -68,7 +68,7 @@ def build_images() -> Mapping[str, str]:
     In seconds when only code has changed, in minutes the first time. Raises NoImages.
     """
     tiny = _program("busybox", "busybox-static").parent
-    with locked(cache_folder("buildah.lock")):
+    with locked(cache_folder("buildah.lock"), "the store of images"):
         # A build that was killed has left its containers.
         _buildah("rm", "--all")
         base = f"--build-arg=BASE={_base()}"

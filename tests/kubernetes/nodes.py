@@ -67,7 +67,9 @@ class Node:
     def up(self) -> None:
         """Start it; after ``kill`` or ``down`` again, under its old name and with nothing that it had."""
         self._begin_empty()
-        containerd = Containerd(self._folder / "containerd", self._cni())
+        containerd = Containerd(
+            self._folder / "containerd", pod_network(self._bridge, self._network, self._folder / "addresses")
+        )
         fill(containerd.folder)
         containerd.start()
         self.containerd = containerd
@@ -178,23 +180,6 @@ class Node:
         found: list[dict[str, Any]] = node["status"].get("conditions", [])
         return next((each for each in found if each["type"] == "Ready"), {})
 
-    def _cni(self) -> str:
-        ranges = [[{"subnet": f"{self._network}.0/20", "gateway": self.address}]]
-        bridge = {
-            "type": "bridge",
-            "bridge": self._bridge,
-            "isGateway": True,
-            "ipMasq": False,
-            "hairpinMode": True,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": str(self._folder / "addresses"),
-                "ranges": ranges,
-                "routes": [{"dst": "0.0.0.0/0"}],
-            },
-        }
-        return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge]})
-
     def _kubelet_settings(self, containerd: Containerd) -> dict[str, Any]:
         authority = self._plane.authority.own.certificate
         return {
@@ -223,12 +208,12 @@ class Node:
             **({"clusterDNS": [self._names], "clusterDomain": DOMAIN} if self._names else {}),
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._folder / "pod-logs"),
-            # The disk is the developer's: only when it is all but full may pods be evicted.
+            # Memory and disk are the developer's: how full they are says nothing about the node (as in kind).
             "evictionHard": {
-                "memory.available": "100Mi",
-                "nodefs.available": "1%",
-                "nodefs.inodesFree": "1%",
-                "imagefs.available": "1%",
+                "memory.available": "0%",
+                "nodefs.available": "0%",
+                "nodefs.inodesFree": "0%",
+                "imagefs.available": "0%",
             },
             "imageGCHighThresholdPercent": 100,
             "nodeStatusUpdateFrequency": "4s",
@@ -289,6 +274,28 @@ class Cluster:
         self.nodes.append(node)
         node.up()
         return node
+
+
+def pod_network(bridge: str, network: str, addresses: Path) -> str:
+    """Settings of CNI's plug-in for a node, which is .1 of ``network`` (three parts of a /20).
+
+    ``addresses``: the folder in which the plug-in lists those of pods.
+    """
+    ranges = [[{"subnet": f"{network}.0/20", "gateway": f"{network}.1"}]]
+    plugin = {
+        "type": "bridge",
+        "bridge": bridge,
+        "isGateway": True,
+        "ipMasq": False,
+        "hairpinMode": True,
+        "ipam": {
+            "type": "host-local",
+            "dataDir": str(addresses),
+            "ranges": ranges,
+            "routes": [{"dst": "0.0.0.0/0"}],
+        },
+    }
+    return json.dumps({"cniVersion": "0.4.0", "name": "pods", "plugins": [plugin]})
 
 
 def _seconds(moment: str) -> float:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import yaml
 
+from tests.kubernetes.caches import locked
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.processes import Server, free_ports
 from tests.kubernetes.slots import Slot
+
+LIMIT_S: Final = 600.0
+"""Shorter than the 900 s that a test has, so that it fails with the reason."""
 
 
 @contextmanager
 def service_proxy(plane: ControlPlane, slot: Slot, wanted: bool) -> Iterator[None]:
     """While the block runs, services can be reached by their addresses, from pods and from this machine.
 
-    Waits while another cluster's can: kube-proxy's table in the kernel has a fixed name.
+    Waits while another cluster's can, and raises LockHeld if it goes on: kube-proxy's table in the kernel has
+    a fixed name.
     """
     if not wanted:
         yield
         return
-    with open(slot.folder.parent / "services.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with _running(plane, slot):
-            yield
+    with (
+        locked(
+            slot.folder.parent / "services.lock",
+            "the addresses of services, which one cluster of a machine can have at a time",
+            limit_s=LIMIT_S,
+            remedy="end it, or start this cluster with services=False",
+        ),
+        _running(plane, slot),
+    ):
+        yield
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.kubernetes.caches import cache_folder
+from tests.kubernetes.caches import cache_folder, locked_if_free
 from tests.kubernetes.processes import ServerFailed
 
 SLOTS = 8
@@ -68,11 +68,8 @@ def claim_slot() -> Iterator[Slot]:
     """A free slot, cleared of what an earlier holder left. Raises ServerFailed if all are held."""
     for number in range(SLOTS):
         slot = Slot(number)
-        slot.folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(slot.folder.with_suffix(".lock"), "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with locked_if_free(slot.folder.with_suffix(".lock")) as is_ours:
+            if not is_ours:
                 continue
             clear(slot)
             slot.folder.mkdir()
@@ -82,13 +79,28 @@ def claim_slot() -> Iterator[Slot]:
             finally:
                 clear(slot)
             return
-    raise ServerFailed(f"{SLOTS} clusters with nodes run already; end one of them")
+    locks = Slot(0).folder.parent / "*.lock"
+    raise ServerFailed(f"{SLOTS} clusters with nodes run already; end one of the processes named in {locks}")
 
 
 def make_bridge(name: str, address: str) -> None:
-    command("ip", "link", "add", name, "type", "bridge")
+    """A bridge whose hardware address never changes.
+
+    A bridge that was given none takes the lowest of its ports': it changes when a pod comes or goes, and all
+    others lose their gateway until they ask for its address again. CNI's plug-in gives an address only to a
+    bridge that has no IP address yet.
+    """
+    command("ip", "link", "add", name, "address", hardware_address(name), "type", "bridge")
     command("ip", "address", "add", address, "dev", name)
     command("ip", "link", "set", name, "up")
+
+
+def hardware_address(name: str) -> str:
+    """Returns the address for a bridge of that name, from the range that no maker of devices uses.
+
+    See IEEE 802c: locally administered addresses.
+    """
+    return bytes([0x02, *hashlib.sha256(name.encode()).digest()[:5]]).hex(":")
 
 
 def clear(slot: Slot) -> None:
