@@ -11,7 +11,7 @@ from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.settings import free_port
 from e2e.node_installation import NodeNamespace
 from e2e.release import CRDS, Helm
-from tests.conftest import unique
+from tests.conftest import pytest_configure, unique
 from tests.kubernetes.fixtures import (
     pytest_collection_finish,
     pytest_runtest_makereport,
@@ -20,7 +20,13 @@ from tests.kubernetes.fixtures import (
 )
 from tests.kubernetes.nodes import Cluster
 
-__all__ = ["pytest_collection_finish", "pytest_runtest_makereport", "two_nodes", "unique"]
+__all__ = [
+    "pytest_collection_finish",
+    "pytest_configure",
+    "pytest_runtest_makereport",
+    "two_nodes",
+    "unique",
+]
 
 
 class _NodesOfOne(LoadFileScheduling):

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.supervision import threads as supervision
+from tests.harness.runs import begin_run
 from tests.kubernetes.fixtures import (
     cluster,
     helm,
@@ -45,6 +46,12 @@ settings.load_profile("cooperator")
 
 # This comes before the start of processes that share the tests, so that all use the same fresh seeds.
 first_fresh()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing of this run is left behind, however it ends (``tests/harness/leftovers.py``)."""
+    config.get_terminal_writer().write(begin_run())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

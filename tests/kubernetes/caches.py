@@ -11,11 +11,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.kubernetes.removal import unmount_below
+
 
 def cache_folder(*parts: str) -> Path:
     """``${XDG_CACHE_HOME:-~/.cache}/cooperator/…``; it need not be there yet."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base, "cooperator", *parts)
+
+
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Whether nobody holds the lock of that name. If so, it is held until the end of the block."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
 
 @contextmanager
@@ -39,8 +54,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     with locked(folder.parent / f".{folder.name}.lock"):
         if folder.is_dir():
             return folder
-        for abandoned in folder.parent.glob(f".{folder.name}.*/"):
-            shutil.rmtree(abandoned, ignore_errors=True)
+        _remove_unfinished(folder)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             unfinished.chmod(0o755)
@@ -49,6 +63,26 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def remove_unfinished(parent: Path) -> list[Path]:
+    """Remove what calls of ``once`` that were killed have left in ``parent``; returns it."""
+    found: list[Path] = []
+    for lock in parent.glob(".*.lock"):
+        with try_lock(lock) as ours:
+            if ours:
+                found += _remove_unfinished(parent / lock.name.removeprefix(".").removesuffix(".lock"))
+    return found
+
+
+def _remove_unfinished(folder: Path) -> list[Path]:
+    """The caller holds the folder's lock."""
+    found = list(folder.parent.glob(f".{folder.name}.*/"))
+    for unfinished in found:
+        # A containerd that unpacks an image has it mounted.
+        unmount_below(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return found
 
 
 def forget_unused(parent: Path, days: float = 14) -> None:
