@@ -51,7 +51,8 @@ first_fresh()
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Nothing of this run is left behind, however it ends (``tests/harness/leftovers.py``)."""
-    config.get_terminal_writer().write(begin_run())
+    if cleaned := begin_run():
+        config.get_terminal_writer().write(cleaned)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

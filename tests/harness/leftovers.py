@@ -1,9 +1,10 @@
-"""Ends and removes what a test run has left, however the run ended: processes, cluster slots, files.
+"""Ends and removes what test runs have left, however they ended: processes, cluster slots, files.
 
-``python -m tests.harness.leftovers watch PID`` is the warden of the run of that process (``runs.begin_run``
-starts it). It prints one line when earlier leftovers are gone, about them if there were any, and waits for
-the end of the process. It needs no cooperation of the killed: their processes are found by the run's id, and
-cluster slots by their locks, which the system releases.
+``python -m tests.harness.leftovers watch PID`` is the warden of the run that the process PID begins
+(``runs.begin_run`` starts it). It prints one line when earlier leftovers are gone, about them if there were
+any. Until the run has ended, it looks whether one of the run's processes has, and clears what that one has
+left. It needs no cooperation of the killed: their processes are found by their ids, and cluster slots by
+their locks, which the system releases.
 
 So the servers of tests need no protection of their own against the death of their tests.
 """
@@ -25,7 +26,8 @@ from typing import Final
 
 import psutil
 
-from tests.harness.runs import VARIABLE, Run, run_of_folder, runs_of_marks
+from tests.harness import runs
+from tests.harness.runs import RunProcess
 from tests.kubernetes.caches import cache_folder, remove_unfinished
 from tests.kubernetes.processes import ServerFailed
 from tests.kubernetes.removal import Leftover, remove_all
@@ -50,10 +52,10 @@ def describe(leftovers: Iterable[Leftover]) -> str:
     return f"cleaned up after a killed test run: {', '.join(parts)}" if parts else ""
 
 
-def clean_up(variable: str = VARIABLE) -> list[Leftover]:
-    """End and remove what belongs to runs that have ended; returns it. Nothing of a living run is touched."""
+def clean_up() -> list[Leftover]:
+    """End and remove what belongs to ended processes of runs; returns it."""
     found: list[Leftover] = []
-    for remove in (lambda: _end_processes(variable), clear_abandoned, _remove_folders, _remove_stores):
+    for remove in (_end_processes, clear_abandoned, _remove_folders, _remove_stores):
         try:
             found += remove()
         except ServerFailed as error:
@@ -62,13 +64,13 @@ def clean_up(variable: str = VARIABLE) -> list[Leftover]:
     return found
 
 
-def abandoned_processes(variable: str = VARIABLE) -> Iterator[psutil.Process]:
-    """Yields processes of runs that have ended, and all that these have started; never this one."""
+def abandoned_processes() -> Iterator[psutil.Process]:
+    """Yields what has outlived a process of a run, and all that this has started; never this process."""
     children: dict[int, list[psutil.Process]] = {}
     found: list[psutil.Process] = []
     for process in psutil.process_iter(["ppid"]):
         children.setdefault(process.info["ppid"], []).append(process)
-        if any(not run.lives for run in _runs_of(process, variable)):
+        if any(not owner.lives for owner in _owners(process)):
             found.append(process)
     reached = {os.getpid()}
     # A program may overwrite its environment with its title, as PostgreSQL's processes do.
@@ -81,19 +83,24 @@ def abandoned_processes(variable: str = VARIABLE) -> Iterator[psutil.Process]:
                 yield process
 
 
-def watch(pid: int, variable: str = VARIABLE) -> None:
-    """Be the warden of the run of ``pid``; returns when the run has ended and nothing of it is left."""
-    run = Run.of_process(pid)
+def watch(pid: int) -> None:
+    """Be the warden of the run that ``pid`` begins; returns when that has ended and nothing of it is left."""
+    first = RunProcess.find(pid)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    sys.stdout.write(f"{describe(clean_up(variable))}\n")
+    sys.stdout.write(f"{describe(clean_up())}\n")
     sys.stdout.flush()
     _let_go_of_the_output()
-    # psutil would wait until the run is reaped as well; its parent may first wait for the end of its output,
-    # which leftovers hold.
-    while run is not None and run.lives:
-        time.sleep(_LOOK_S)
-    clean_up(variable)
+    if first is not None:
+        folder = Path(tempfile.gettempdir(), first.folder)
+        # No other way to wait, such as psutil's, ends before a killed process is reaped, and its parent may
+        # first wait for the end of its output, which leftovers hold.
+        while first.lives:
+            time.sleep(_LOOK_S)
+            for ended in [process for process in runs.marked_in(folder) if not process.lives]:
+                clean_up()
+                (folder / ended.mark).unlink(missing_ok=True)
+    clean_up()
 
 
 def _let_go_of_the_output() -> None:
@@ -104,14 +111,13 @@ def _let_go_of_the_output() -> None:
     os.close(nowhere)
 
 
-def _runs_of(process: psutil.Process, variable: str) -> set[Run]:
-    """The run in its environment, and the runs whose marks it has mapped."""
-    found: set[Run] = set()
+def _owners(process: psutil.Process) -> set[RunProcess]:
+    """The processes of runs that it must not outlive."""
+    found: set[RunProcess] = set()
     with suppress(psutil.Error, OSError):
-        if run := Run.parse(process.environ().get(variable, "")):
-            found.add(run)
+        found.update(runs.of_ids(process.environ().get(runs.VARIABLE, "")))
     with suppress(OSError):
-        found |= runs_of_marks(Path(f"/proc/{process.pid}/maps").read_text(errors="replace"))
+        found.update(runs.of_maps(Path(f"/proc/{process.pid}/maps").read_text(errors="replace")))
     return found
 
 
@@ -122,9 +128,9 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _end_processes(variable: str) -> list[Leftover]:
+def _end_processes() -> list[Leftover]:
     def found() -> dict[psutil.Process, str]:
-        return {process: _name(process) for process in abandoned_processes(variable)}
+        return {process: _name(process) for process in abandoned_processes()}
 
     def kill(process: psutil.Process) -> None:
         with suppress(psutil.Error):
@@ -145,8 +151,8 @@ def _name(process: psutil.Process) -> str:
 
 def _remove_folders() -> Iterator[Leftover]:
     for folder in Path(tempfile.gettempdir()).iterdir():
-        run = run_of_folder(folder.name)
-        if run is not None and not run.lives and folder.lstat().st_uid == os.geteuid():
+        first = runs.of_folder(folder)
+        if first is not None and not first.lives and folder.lstat().st_uid == os.geteuid():
             shutil.rmtree(folder, ignore_errors=True)
             yield ("temporary folder", folder.name)
 
@@ -157,7 +163,6 @@ def _remove_stores() -> Iterator[Leftover]:
 
 
 if __name__ == "__main__":
-    _, command, pid, *rest = sys.argv
-    if command != "watch":
-        sys.exit("usage: python -m tests.harness.leftovers watch PID [VARIABLE]")
-    watch(int(pid), *rest)
+    if len(sys.argv) != 3 or sys.argv[1] != "watch":
+        sys.exit("usage: python -m tests.harness.leftovers watch PID")
+    watch(int(sys.argv[2]))

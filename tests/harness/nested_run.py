@@ -1,9 +1,9 @@
-"""A test run for ``test_leftovers``, with an id of its own: it starts processes in every way that there is.
+"""A test run for ``test_leftovers``: it starts processes in every way that there is.
 
     pytest -p tests.harness.nested_run tests/harness/nested_run.py
 
 The process of each way writes its number to a file in the current directory, ignores polite signals, and
-stays for minutes.
+stays.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import pytest
 from tests.harness.runs import begin_run
 from tests.harness.support import eventually
 
-OWN: Final = "COOPERATOR_NESTED_TEST_RUN"
-"""Such runs have an id beside that of the run that they belong to."""
 END: Final = "COOPERATOR_NESTED_END"
 """The environment variable that chooses the end of the test."""
+STAY_S: Final = 120
 PIDS: Final = Path("pids")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.get_terminal_writer().write(begin_run(variable=OWN))
+    if cleaned := begin_run():
+        config.get_terminal_writer().write(cleaned)
 
 
 def stay(way: str) -> None:
@@ -40,7 +40,7 @@ def stay(way: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (PIDS / f".{way}").write_text(str(os.getpid()))
     (PIDS / f".{way}").rename(PIDS / way)
-    time.sleep(300)
+    time.sleep(STAY_S)
 
 
 def execute(way: str, *before: str, new_session: bool = False) -> None:
@@ -101,7 +101,7 @@ def test_processes_in_all_ways() -> None:
         case "kills its process":
             os.kill(os.getpid(), signal.SIGKILL)
         case "waits":
-            time.sleep(300)
+            time.sleep(STAY_S)
 
 
 def test_nothing() -> None:

@@ -1,8 +1,10 @@
-"""The identity of a test run, which every process that it starts inherits, however it is started.
+"""The processes of a test run, and the ids by which everything that they start is known as theirs.
 
-A process that was executed has it in its environment. A process that was only forked has the environment
-area of the process that it was forked from, but also its mappings, and one of them is the run's mark. Neither
-goes away with a session, a parent or open files, so that ``leftovers`` finds all processes of a run.
+A process of a run is pytest, a worker of pytest-xdist, or what starts pytest. Whatever is started, in any
+way, inherits the ids of the processes of the run that it comes from, and must outlive none of them: an
+executed program has them in its environment. A process that was only forked has the environment area of the
+one that it was forked from, but also its mappings, and one of them is that one's mark. Neither goes away with
+a session, a parent or open files.
 
 This needs the standard library only: run.py uses it with a Python that has nothing else.
 """
@@ -20,13 +22,13 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "COOPERATOR_TEST_RUN"
-"""The environment variable with the run's id, ``PID:START``."""
+"""The environment variable with ids, ``PID:START``, separated by spaces: the run's first process first."""
+FOLDER: Final = "COOPERATOR_TEST_RUN_FOLDER"
+"""The environment variable with the folder of the run: temporary files, and marks of its processes."""
 
 _ROOT: Final = Path(__file__).parents[2]
-_FOLDER: Final = "cooperator-run-{}-{}"
-_FOLDERS: Final = _FOLDER.format(r"(\d+)", r"(\w+)")
-"""The pattern of such names."""
-_MARK: Final = "mark"
+_FOLDERS: Final = r"cooperator-run-(\d+)-(\w+)"
+_MARKS: Final = r"mark-(\d+)-(\w+)"
 
 _lasting: list[object] = []
 """The mark's mapping and the warden, which last as long as this process."""
@@ -37,71 +39,103 @@ class NoWarden(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run is the process that began it. ``start``: when that process started, in the system's own unit."""
+class RunProcess:
+    """``start``: when it started, in the system's own unit; another process may get its number later."""
 
     pid: int
     start: str
 
     @classmethod
-    def of_process(cls, pid: int) -> Run | None:
+    def find(cls, pid: int) -> RunProcess | None:
         """Returns None when there is no such process. One that was killed and not yet reaped is none."""
         start = _start(pid)
         return None if start is None else cls(pid, start)
-
-    @classmethod
-    def parse(cls, text: str) -> Run | None:
-        """Returns the run of an id; None if it is none."""
-        found = re.fullmatch(r"(\d+):(\w+)", text)
-        return cls(int(found[1]), found[2]) if found else None
-
-    def __str__(self) -> str:
-        return f"{self.pid}:{self.start}"
 
     @property
     def lives(self) -> bool:
         return _start(self.pid) == self.start
 
-    def folder(self, base: Path) -> Path:
-        """The folder of the run's temporary files."""
-        return base / _FOLDER.format(self.pid, self.start)
+    @property
+    def id(self) -> str:
+        return f"{self.pid}:{self.start}"
+
+    @property
+    def mark(self) -> str:
+        """The name of its mark."""
+        return f"mark-{self.pid}-{self.start}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of a run that it began."""
+        return f"cooperator-run-{self.pid}-{self.start}"
 
 
-def run_of_folder(name: str) -> Run | None:
-    """Returns the run whose folder has this name; None if it is no such folder."""
-    found = re.fullmatch(_FOLDERS, name)
-    return Run(int(found[1]), found[2]) if found else None
+def of_ids(text: str) -> tuple[RunProcess, ...]:
+    """Returns the processes of ``VARIABLE``."""
+    return _found(r"(?<!\S)(\d+):(\w+)(?!\S)", text)
 
 
-def runs_of_marks(maps: str) -> set[Run]:
-    """Returns the runs whose marks are mapped; ``maps`` is the text of ``/proc/PID/maps``."""
-    found = re.findall(rf"/{_FOLDERS}/{_MARK}\b", maps)
-    return {Run(int(pid), start) for pid, start in found}
+def of_maps(text: str) -> tuple[RunProcess, ...]:
+    """Returns the processes whose marks are mapped, by the text of ``/proc/PID/maps``."""
+    return _found(rf"/{_FOLDERS.replace('(', '(?:')}/{_MARKS}\b", text)
 
 
-def begin_run(python: str = sys.executable, variable: str = VARIABLE) -> str:
-    """Make this process a test run, unless it belongs to one that lives.
+def of_folder(folder: Path) -> RunProcess | None:
+    """Returns the process that began the run with this folder; None if it is no run's."""
+    return next(iter(_found(rf"^{_FOLDERS}$", folder.name)), None)
 
-    From now on, its children have the id, and temporary files of their own in a folder of the run; a warden
-    (``leftovers``) waits for the end of this process, whatever it may be, and ends and removes what is left.
-    Before it returns, the same is done for earlier runs whose wardens were killed, too. Returns a line about
-    what they had left, with its end; empty if there was nothing. ``python`` has this project's packages. Raises NoWarden.
+
+def marked_in(folder: Path) -> tuple[RunProcess, ...]:
+    """Returns the processes of the run with this folder."""
+    return tuple(found for path in folder.glob("mark-*") for found in _found(rf"^{_MARKS}$", path.name))
+
+
+def begin_run(python: str = sys.executable) -> str:
+    """Make this process one of the run that it was started by, or else the first one of a run.
+
+    What it starts from now on ends with it, whatever its end is, and has its temporary files in a folder of
+    the run, which goes with the run: by a warden (``leftovers``), which the first process starts. ``python``
+    has this project's packages. Earlier leftovers go before this returns; it returns a line about them, with
+    its end; empty if there were none. Raises NoWarden.
     """
-    enclosing = Run.parse(os.environ.get(variable, ""))
-    if enclosing is not None and enclosing.lives:
+    ours = RunProcess.find(os.getpid())
+    assert ours is not None, "this process lives"
+    enclosing = of_ids(os.environ.get(VARIABLE, ""))
+    folder = Path(os.environ.get(FOLDER, ""))
+    if ours in enclosing:
         return ""
-    run = Run.of_process(os.getpid())
-    assert run is not None, "this process lives"
-    # The warden is none of the processes that it ends.
-    environment = {name: value for name, value in os.environ.items() if name != variable}
+    if enclosing and all(process.lives for process in enclosing) and marked_in(folder):
+        _join(ours, enclosing, folder)
+        return ""
+    base = Path(tempfile.gettempdir())
+    folder = base / ours.folder
+    folder.mkdir()
+    # Servers that run as users of their own have folders in it.
+    folder.chmod(0o711)
+    cleaned = _start_warden(python)
+    _join(ours, (), folder)
+    os.environ[FOLDER] = os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
+    # pytest keeps the folders of the last runs, so that they can be looked at.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base))
+    # A JVM does not read TMPDIR.
+    java_options = (os.environ.get("JDK_JAVA_OPTIONS", ""), f"-Djava.io.tmpdir={folder}")
+    os.environ["JDK_JAVA_OPTIONS"] = " ".join(filter(None, java_options))
+    return cleaned
+
+
+def _start_warden(python: str) -> str:
+    """Returns its line about earlier leftovers, when these are gone."""
+    # It is none of the processes that it ends.
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     warden = subprocess.Popen(
-        [python, "-m", "tests.harness.leftovers", "watch", str(run.pid), variable],
+        [python, "-m", "tests.harness.leftovers", "watch", str(os.getpid())],
         cwd=_ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        # What ends the run's session or process group must not end the warden.
+        # What ends the session or process group of the run must not end the warden.
         start_new_session=True,
     )
     _lasting.append(warden)
@@ -110,28 +144,19 @@ def begin_run(python: str = sys.executable, variable: str = VARIABLE) -> str:
         answer = answers.readline()
     if not answer:
         raise NoWarden("the warden of this test run did not start: see its error above")
-    _enter(run, variable)
     return answer.lstrip()
 
 
-def _enter(run: Run, variable: str) -> None:
-    base = Path(tempfile.gettempdir())
-    folder = run.folder(base)
-    folder.mkdir()
-    # Servers that run as users of their own have folders in it.
-    folder.chmod(0o711)
-    with (folder / _MARK).open("w+b") as mark:
-        mark.write(b"\0")
-        mark.flush()
+def _join(ours: RunProcess, enclosing: tuple[RunProcess, ...], folder: Path) -> None:
+    path = folder / ours.mark
+    path.write_bytes(b"\0")
+    with path.open("rb") as mark:
         _lasting.append(mmap.mmap(mark.fileno(), 1, prot=mmap.PROT_READ))
-    os.environ[variable] = str(run)
-    # pytest keeps the folders of the last runs, so that they can be looked at.
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(base))
-    os.environ["TMPDIR"] = str(folder)
-    tempfile.tempdir = None
-    # A JVM does not read TMPDIR.
-    java_options = (os.environ.get("JDK_JAVA_OPTIONS", ""), f"-Djava.io.tmpdir={folder}")
-    os.environ["JDK_JAVA_OPTIONS"] = " ".join(filter(None, java_options))
+    os.environ[VARIABLE] = " ".join(process.id for process in (*enclosing, ours))
+
+
+def _found(pattern: str, text: str) -> tuple[RunProcess, ...]:
+    return tuple(RunProcess(int(pid), start) for pid, start in re.findall(pattern, text))
 
 
 def _start(pid: int) -> str | None:

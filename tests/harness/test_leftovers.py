@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,7 +13,7 @@ import pytest
 
 from tests.harness import nested_run, runs
 from tests.harness.leftovers import describe
-from tests.harness.runs import Run, run_of_folder, runs_of_marks
+from tests.harness.runs import RunProcess
 from tests.harness.support import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +21,7 @@ WAYS = set(nested_run.WAYS)
 
 
 class NestedRun:
-    """A run of ``nested_run``, in an empty directory."""
+    """A run of ``nested_run``, in an empty directory: a run of its own, not a part of this one."""
 
     def __init__(self, folder: Path, test: str, end: str = "", *arguments: str) -> None:
         self.folder = folder
@@ -36,7 +35,7 @@ class NestedRun:
             ],
             cwd=folder,
             env={
-                **os.environ,
+                **{name: value for name, value in os.environ.items() if name != runs.VARIABLE},
                 nested_run.END: end,
                 "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "operator"))),
                 "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -98,14 +97,14 @@ def test_nothing_outlives_a_run(end: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def killed_with_its_warden(tmp_path: Path) -> Iterator[NestedRun]:
+def killed_with_its_warden(tmp_path: Path) -> NestedRun:
     run = NestedRun(tmp_path, "test_processes_in_all_ways", "waits")
     run.await_processes()
     (warden,) = (child for child in psutil.Process(run.process.pid).children() if "watch" in child.cmdline())
     warden.kill()
     run.process.kill()
-    run.output()
-    yield run
+    run.process.wait()
+    return run
 
 
 def test_the_next_run_reports_what_it_cleaned_up(killed_with_its_warden: NestedRun) -> None:
@@ -114,37 +113,50 @@ def test_the_next_run_reports_what_it_cleaned_up(killed_with_its_warden: NestedR
     output = NestedRun(killed_with_its_warden.folder, "test_nothing").output()
 
     assert not killed_with_its_warden.living()
+    assert killed_with_its_warden.output() == ""
     assert "cleaned up after a killed test run: " in output
     assert "processes (" in output
     assert "1 temporary folder" in output
     assert "1 passed" in output
 
 
-def test_this_run_has_an_id_that_its_processes_inherit() -> None:
-    run = Run.parse(os.environ[runs.VARIABLE])
-    assert run is not None
-    assert run.lives
-    wardens = (process for process in psutil.process_iter(["cmdline"]) if "watch" in process.info["cmdline"])
-    assert any(str(run.pid) in warden.info["cmdline"] for warden in wardens)
+def test_this_run_has_a_warden() -> None:
+    first, *others = runs.of_ids(os.environ[runs.VARIABLE])
+    assert all(process.lives for process in (first, *others))
+    assert os.getpid() in {process.pid for process in (first, *others)}
+    commands = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert any(command and command[-2:] == ["watch", str(first.pid)] for command in commands)
 
 
-def test_a_process_with_the_number_of_an_ended_one_is_another_run() -> None:
-    ours = Run.of_process(os.getpid())
+def test_a_process_with_the_number_of_an_ended_one_is_another_one() -> None:
+    ours = RunProcess.find(os.getpid())
     assert ours is not None
     assert ours.lives
-    assert not Run(ours.pid, f"{ours.start}0").lives
+    assert not RunProcess(ours.pid, f"{ours.start}0").lives
 
 
-def test_a_run_is_read_from_its_id_its_folder_and_its_mark() -> None:
-    run = Run(12, "345")
-    folder = run.folder(Path("/tmp"))
-    assert Run.parse(str(run)) == run
-    assert run_of_folder(folder.name) == run
-    assert runs_of_marks(f"7f00-7f01 r--s 00000000 fe:00 9   {folder}/mark (deleted)\n") == {run}
-    for foreign in ("", "12", "12:", "a:b", "cooperator-run-12"):
-        assert Run.parse(foreign) is None
-        assert run_of_folder(foreign) is None
-        assert runs_of_marks(foreign) == set()
+def test_a_killed_process_has_ended_before_its_parent_has_noticed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        found = RunProcess.find(child.pid)
+        assert found is not None
+        child.kill()
+        eventually(lambda: not found.lives, 10, "it has ended")
+        assert RunProcess.find(child.pid) is None
+
+
+def test_processes_are_known_by_ids_marks_and_folders(tmp_path: Path) -> None:
+    first, second = RunProcess(12, "345"), RunProcess(67, "89")
+    folder = tmp_path / first.folder
+    folder.mkdir()
+    (folder / first.mark).touch()
+    (folder / "temporary").mkdir()
+    assert runs.of_ids(f"{first.id} {second.id}") == (first, second)
+    assert runs.of_folder(folder) == first
+    assert runs.marked_in(folder) == (first,)
+    assert runs.of_maps(f"7f-80 r--s 00 fe:00 9   {folder / second.mark} (deleted)\n") == (second,)
+    for foreign in ("", "12", "12:", "a:b:c", "cooperator-run-12", f"x{first.folder}", "/tmp/mark-1-2"):
+        assert runs.of_ids(foreign) == runs.of_maps(foreign) == ()
+        assert runs.of_folder(Path(foreign)) is None
 
 
 def test_the_line_counts_what_was_left() -> None:
