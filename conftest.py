@@ -1,7 +1,11 @@
-"""With ``--long``, tests that are marked ``long`` run, too, and Hypothesis tries new examples."""
+"""What holds for all tests: nothing of a run is left behind, however it ends. With ``--long``, tests that are
+marked ``long`` run, too, and Hypothesis tries new examples.
+"""
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.harness.runs import begin_run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +24,9 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=not config.getoption("--long"),
     )
     settings.load_profile("cooperator")
+    # At last, so that a wrong option ends pytest before anything is started.
+    if cleaned := begin_run():
+        config.get_terminal_writer().write(cleaned)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.harness.lanes import Command, Interrupted, Result, raise_on_signals, run_lanes, say
+from tests.harness.runs import begin_run
 from tests.kubernetes.caches import cache_folder
 from tests.simulation.seeds import first_fresh
 
@@ -50,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
     parts = read_parts()
     options, pytest_words = _parser(parts).parse_known_args(arguments)
     raise_on_signals()
+    # All that is started from here on ends with this process, however that ends.
+    sys.stdout.write(begin_run())
     try:
         with tempfile.TemporaryDirectory() as scratch:
             reports = Path(scratch)

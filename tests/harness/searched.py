@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -39,9 +38,10 @@ def read_page(url: str) -> bytes:
 
 
 def processes() -> dict[str, bytes]:
-    """The arguments of every process of this machine, and those that JVMs write to the temporary directory.
+    """The arguments of every process of this machine, and those that JVMs write to /tmp.
     A process' environment is its owner's alone."""
-    paths = [*Path("/proc").glob("[0-9]*/cmdline"), *Path(tempfile.gettempdir()).glob("hsperfdata_*/*")]
+    # JVMs write there whatever their temporary directory is.
+    paths = [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/tmp").glob("hsperfdata_*/*")]
     return {f"arguments {path}": _read(path) for path in paths}
 
 

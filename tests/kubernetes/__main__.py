@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tests.harness.runs import begin_run
 from tests.kubernetes.binaries import binaries
 from tests.kubernetes.go import NotBuilt
 from tests.kubernetes.helm import helm
@@ -19,6 +20,7 @@ PARTS: dict[str, Callable[[], object]] = {"build": binaries, "helm": helm, "imag
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in PARTS:
         sys.exit(f"usage: python -m tests.kubernetes {'|'.join(PARTS)}")
+    sys.stderr.write(begin_run())
     began = time.monotonic()
     try:
         PARTS[sys.argv[1]]()

@@ -16,6 +16,8 @@ from typing import Final, TextIO
 
 import psutil
 
+from tests.kubernetes.removal import unmount_below
+
 SAYS_AFTER_S: Final = 3.0
 """A process that has waited this long for a lock says so."""
 
@@ -132,8 +134,7 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
     with locked(folder.parent / f".{folder.name}.lock", f"{folder}, which is made once"):
         if folder.is_dir():
             return folder
-        for abandoned in folder.parent.glob(f".{folder.name}.*/"):
-            shutil.rmtree(abandoned, ignore_errors=True)
+        _remove_unfinished(folder)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
             unfinished.chmod(0o755)
@@ -142,6 +143,26 @@ def once(folder: Path, make: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def remove_unfinished(parent: Path) -> list[Path]:
+    """Remove what calls of ``once`` that were killed have left in ``parent``; returns it."""
+    found: list[Path] = []
+    for lock in parent.glob(".*.lock"):
+        with locked_if_free(lock) as ours:
+            if ours:
+                found += _remove_unfinished(parent / lock.name.removeprefix(".").removesuffix(".lock"))
+    return found
+
+
+def _remove_unfinished(folder: Path) -> list[Path]:
+    """The caller holds the folder's lock."""
+    found = list(folder.parent.glob(f".{folder.name}.*/"))
+    for unfinished in found:
+        # A containerd that unpacks an image has it mounted.
+        unmount_below(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return found
 
 
 def forget_unused(parent: Path, days: float = 14) -> None:

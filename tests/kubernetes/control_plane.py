@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.harness.runs import begin_run
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.binaries import Binaries, binaries
 from tests.kubernetes.certificates import Authority
@@ -64,6 +65,8 @@ class ControlPlane:
         can be deleted, dead nodes, persistent volumes). ``scheduler``: pods get nodes. ``host``: the address
         to listen on, one that pods reach if there are any. Raises NoKubernetes, ServerFailed.
         """
+        # Benchmarks start one, too.
+        sys.stderr.write(begin_run())
         folder = Path(tempfile.mkdtemp(prefix="cooperator-kubernetes-"))
         plane = ControlPlane(folder, binaries(), host, service_subnet)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -51,7 +50,7 @@ class Server:
     ) -> None:
         self.name = name
         self.log = log
-        self._command = [*_dies_with_us(), *command]
+        self._command = list(command)
         # They are Go's, and many share few cores: less is collected, at the price of memory.
         self._environment = {"GOGC": "400", **os.environ, **(environment or {})}
         self._child: subprocess.Popen[bytes] | None = None
@@ -122,9 +121,3 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
         with suppress(OSError), socket.create_server((host, port)):
             found.append(port)
     return found if len(set(found)) == count else free_ports(count, host)
-
-
-def _dies_with_us() -> list[str]:
-    """A prefix by which the system ends a server whose test process was killed (Linux)."""
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

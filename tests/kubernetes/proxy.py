@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -12,7 +11,7 @@ import yaml
 from tests.kubernetes.caches import locked
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.processes import Server, free_ports
-from tests.kubernetes.slots import Slot
+from tests.kubernetes.slots import Slot, delete_service_tables, serves
 
 LIMIT_S: Final = 600.0
 """Shorter than the 900 s that a test has, so that it fails with the reason."""
@@ -68,18 +67,8 @@ def _running(plane: ControlPlane, slot: Slot) -> Iterator[None]:
     server = Server("kube-proxy", command, plane.folder / "kube-proxy.log")
     server.start()
     try:
-        server.wait_until(lambda: _programmed(slot), 60)
+        server.wait_until(lambda: serves(slot), 60)
         yield
     finally:
         server.kill()
-        for family in ("ip", "ip6"):
-            subprocess.run(["nft", "delete", "table", family, "kube-proxy"], capture_output=True, check=False)
-
-
-def _programmed(slot: Slot) -> bool:
-    """The service "kubernetes" is there, so the others will be."""
-    first = slot.service_subnet.replace(".0.0/16", ".0.1")
-    listed = subprocess.run(
-        ["nft", "list", "table", "ip", "kube-proxy"], capture_output=True, text=True, check=False
-    )
-    return first in listed.stdout
+        delete_service_tables()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ import psutil
 
 from tests.kubernetes.caches import cache_folder, locked_if_free
 from tests.kubernetes.processes import ServerFailed
+from tests.kubernetes.removal import Leftover, remove_all, unmount_below
 
 SLOTS = 8
 """Clusters with nodes that this machine can have at once."""
@@ -33,6 +36,11 @@ class Slot:
     @property
     def folder(self) -> Path:
         return cache_folder("clusters", str(self.number))
+
+    @property
+    def lock(self) -> Path:
+        """The system releases it when the holder has ended, however that happened."""
+        return self.folder.with_suffix(".lock")
 
     @property
     def bridge(self) -> str:
@@ -64,14 +72,14 @@ class Slot:
 
 
 @contextmanager
-def claim_slot() -> Iterator[Slot]:
+def claim_slot(numbers: Iterable[int] = range(SLOTS)) -> Iterator[Slot]:
     """A free slot, cleared of what an earlier holder left. Raises ServerFailed if all are held."""
-    for number in range(SLOTS):
-        slot = Slot(number)
-        with locked_if_free(slot.folder.with_suffix(".lock")) as is_ours:
+    for slot in map(Slot, numbers):
+        with locked_if_free(slot.lock) as is_ours:
             if not is_ours:
                 continue
             clear(slot)
+            # It comes before everything else, and goes last: without it, nothing of a slot is left.
             slot.folder.mkdir()
             make_bridge(slot.bridge, f"{slot.address}/20")
             try:
@@ -81,6 +89,17 @@ def claim_slot() -> Iterator[Slot]:
             return
     locks = Slot(0).folder.parent / "*.lock"
     raise ServerFailed(f"{SLOTS} clusters with nodes run already; end one of the processes named in {locks}")
+
+
+def clear_abandoned(numbers: Iterable[int] = range(SLOTS)) -> list[Leftover]:
+    """Clear the slots whose holders were killed; returns what they had left. Raises ServerFailed."""
+    found: list[Leftover] = []
+    for slot in map(Slot, numbers):
+        if slot.folder.exists():
+            with locked_if_free(slot.lock) as ours:
+                if ours:
+                    found += clear(slot)
+    return found
 
 
 def make_bridge(name: str, address: str) -> None:
@@ -103,29 +122,23 @@ def hardware_address(name: str) -> str:
     return bytes([0x02, *hashlib.sha256(name.encode()).digest()[:5]]).hex(":")
 
 
-def clear(slot: Slot) -> None:
-    """Processes, mounts, bridges, network namespaces, cgroups and files of a slot: nothing stays."""
-    end_all_below(slot.folder, slot.cgroup)
-    for bridge in Path("/sys/class/net").glob(f"{slot.bridge}*"):
-        if bridge.name == slot.bridge or bridge.name.startswith(f"{slot.bridge}n"):
-            command("ip", "link", "delete", bridge.name)
-    remove_cgroups(slot.cgroup)
+def clear(slot: Slot) -> list[Leftover]:
+    """Processes, mounts, network devices, cgroups and files of a slot: nothing stays. Returns what there was.
+    Raises ServerFailed for what does not go."""
+    found = end_all_below(slot.folder, slot.cgroup)
+    found += remove_all("network device", lambda: _devices(slot), _delete_device)
+    found += remove_cgroups(slot.cgroup)
+    if serves(slot):
+        delete_service_tables()
+        found.append(("table of services", slot.service_subnet))
     command("rm", "-rf", str(slot.folder))
+    return found
 
 
-def end_all_below(folder: Path, cgroup: str) -> None:
+def end_all_below(folder: Path, cgroup: str) -> list[Leftover]:
     """-9 to whatever works in ``folder`` or runs in ``cgroup``, until nothing does; then its mounts go."""
-    deadline = time.monotonic() + 30
-    while found := {*_working_in(folder), *pids_in(cgroup)}:
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            raise ServerFailed(f"processes {sorted(found)} of {folder} do not end by SIGKILL")
-        time.sleep(0.05)
-    # Deepest first.
-    for mount in sorted(_mounts_below(folder), reverse=True):
-        subprocess.run(["umount", "-l", mount], capture_output=True, check=False)
+    ended = remove_all("process", lambda: {**_working_in(folder), **_names(pids_in(cgroup))}, _kill)
+    return [*ended, *unmount_below(folder)]
 
 
 def pids_in(cgroup: str) -> set[int]:
@@ -149,13 +162,31 @@ def hierarchies() -> list[Path]:
     return [root for root in sorted(CGROUPS.iterdir()) if (root / "cgroup.procs").exists()]
 
 
-def remove_cgroups(cgroup: str) -> None:
-    for top in cgroup_folders(cgroup):
-        for folder in sorted((part for part in top.rglob("*") if part.is_dir()), reverse=True):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        with contextlib.suppress(OSError):
-            top.rmdir()
+def remove_cgroups(cgroup: str) -> list[Leftover]:
+    def below() -> dict[Path, str]:
+        parts = (part for top in cgroup_folders(cgroup) for part in (top, *top.rglob("*")) if part.is_dir())
+        # Deepest first.
+        return {part: str(part) for part in sorted(parts, reverse=True)}
+
+    return remove_all("cgroup", below, Path.rmdir)
+
+
+def delete_service_tables() -> None:
+    """kube-proxy's, which have fixed names: the caller knows that they are not another cluster's."""
+    for family in ("ip", "ip6"):
+        subprocess.run(["nft", "delete", "table", family, "kube-proxy"], capture_output=True, check=False)
+
+
+def serves(slot: Slot) -> bool:
+    """Whether the service "kubernetes" of this slot's cluster is in kube-proxy's table: others will be."""
+    nft = shutil.which("nft")
+    if nft is None:
+        return False
+    first = slot.service_subnet.replace(".0.0/16", ".0.1")
+    listed = subprocess.run(
+        [nft, "list", "table", "ip", "kube-proxy"], capture_output=True, text=True, check=False
+    )
+    return first in listed.stdout
 
 
 def command(*words: str) -> str:
@@ -166,16 +197,38 @@ def command(*words: str) -> str:
     return done.stdout
 
 
-def _working_in(folder: Path) -> Iterator[int]:
+def _working_in(folder: Path) -> dict[int, str]:
     """Processes that name the folder in their arguments: containerd, its shims, the kubelet."""
+    found = {}
     for process in psutil.process_iter(["pid", "name", "cmdline"]):
         name = process.info["name"] or ""
         if name.startswith(("containerd", "kubelet", "kube-proxy")) and any(
             f"{folder}/" in word for word in process.info["cmdline"] or ()
         ):
-            yield process.info["pid"]
+            found[process.info["pid"]] = name
+    return found
 
 
-def _mounts_below(folder: Path) -> list[str]:
-    targets = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
-    return [target for target in targets if target.startswith(f"{folder}/")]
+def _names(pids: Iterable[int]) -> dict[int, str]:
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[pid] = psutil.Process(pid).name()
+    return found
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _devices(slot: Slot) -> dict[str, str]:
+    """The slot's bridges, and behind each the ends of its pods' cables."""
+    links = json.loads(command("ip", "-json", "link", "show"))
+    bridges = {name for link in links if re.fullmatch(rf"{slot.bridge}(n\d+)?", name := link["ifname"])}
+    cables = [link["ifname"] for link in links if link.get("master") in bridges]
+    return {name: name for name in (*cables, *sorted(bridges))}
+
+
+def _delete_device(name: str) -> None:
+    # A cable's end goes with its pod's network, perhaps just now.
+    subprocess.run(["ip", "link", "delete", name], capture_output=True, check=False)

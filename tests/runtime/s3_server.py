@@ -49,6 +49,7 @@ class S3Server:
             self._process = subprocess.Popen(
                 [str(self._program), "--port", f"127.0.0.1:{self.port}", "posix", str(self._data)],
                 env={
+                    **os.environ,
                     "ROOT_ACCESS_KEY": keys["AWS_ACCESS_KEY_ID"],
                     "ROOT_SECRET_KEY": keys["AWS_SECRET_ACCESS_KEY"],
                     "HOME": str(self._data.parent),
