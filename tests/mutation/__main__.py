@@ -1,71 +1,22 @@
 """The commands record, draw, run and report (see the package)."""
 
 import argparse
-import base64
 import json
 import sys
 import time
-import zlib
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import current_process, get_context
+from multiprocessing import get_context
 from pathlib import Path
 
-from tests.mutation.mutants import Mutant, draw, room_of
+from tests.mutation.mutants import draw, room_of
 from tests.mutation.plugin import Selection
 from tests.mutation.probe import Slots
 from tests.mutation.report import report
 from tests.mutation.tree import Tree, adopt_orphans, serve_a_parent
-from tests.mutation.verdicts import GROUPS, Trial, read_progress
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Work:
-    """The folder with all that the commands write."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
-        self.lines = self.folder / "lines"
-        self.tests = self.lines / "tests.jsonl"
-        self.mutants = self.folder / "mutants.json"
-        self.results = self.folder / "results.jsonl"
-
-    def group(self, name: str) -> list[str]:
-        """The ids, files and folders of the tests that stayed, or that left."""
-        return (self.folder / f"{name}.txt").read_text().splitlines()
-
-    def slots(self) -> Slots:
-        return Slots((self.lines / "index").read_text())
-
-    def sources(self) -> dict[str, str]:
-        """The recorded sources of the rooms."""
-        return {path: (self.folder / "recorded" / path).read_text() for path in self.slots().first}
-
-    def records(self) -> Iterator[tuple[str, float, bytes]]:
-        """Yields each test that passed, its seconds, and a byte for each slot."""
-        for line in self.tests.read_text().splitlines() if self.tests.exists() else ():
-            record = json.loads(line)
-            if record["outcome"] == "passed":
-                yield record["test"], record["seconds"], zlib.decompress(base64.b64decode(record["lines"]))
-
-    def tests_by_mutant(self, mutants: list[Mutant]) -> dict[str, dict[str, dict[str, float]]]:
-        """Returns the seconds of the tests that execute each mutant, by its digest and by group."""
-        first, groups = self.slots().first, {name: Selection(self.group(name)) for name in GROUPS}
-        found: dict[str, dict[str, dict[str, float]]] = {
-            m.digest: {name: {} for name in GROUPS} for m in mutants
-        }
-        for test, seconds, lines in self.records():
-            for name in (name for name, members in groups.items() if test in members):
-                for mutant in mutants:
-                    if lines[first[mutant.file] + mutant.line]:
-                        found[mutant.digest][name][test] = seconds
-        return found
-
-    def drawn(self) -> list[Mutant]:
-        return [Mutant(**said) for said in json.loads(self.mutants.read_text())]
+from tests.mutation.verdicts import read_progress
+from tests.mutation.work import ROOT, Work, try_mutant
 
 
 def read_ids(path: Path) -> list[str]:
@@ -84,7 +35,7 @@ def record(work: Work, options: argparse.Namespace, words: list[str]) -> int:
     work.lines.mkdir(parents=True, exist_ok=True)
     for name, ids in (("stayed", stayed), ("left", left)):
         (work.folder / f"{name}.txt").write_text("".join(f"{test}\n" for test in ids))
-    tree = Tree(ROOT, work.folder / "recorded")
+    tree = Tree(work.project, work.folder / "recorded")
     files = (path.relative_to(tree.path).as_posix() for path in (tree.path / "operator").rglob("*.py"))
     sources = {file: (tree.path / file).read_text() for file in files if room_of(file)}
     (work.lines / "index").write_text(str(Slots.of_files(sources)))
@@ -108,9 +59,8 @@ def draw_mutants(work: Work, options: argparse.Namespace) -> int:
     }
     mutants = draw(sources, lines_of, options.seed, options.count)
     work.mutants.write_text(json.dumps([asdict(mutant) for mutant in mutants], indent=1))
-    say(
-        f"{len(mutants)} mutants of {sum(map(len, lines_of.values()))} statements that tests execute which left"
-    )
+    lines = sum(map(len, lines_of.values()))
+    say(f"{len(mutants)} mutants in {lines} statements that are executed by tests which left")
     return 0
 
 
@@ -131,22 +81,6 @@ def run(work: Work, options: argparse.Namespace, words: list[str]) -> int:
     return 0
 
 
-def try_mutant(
-    work: Work,
-    until: float,
-    most_s: float,
-    words: list[str],
-    mutant: Mutant,
-    tests: Mapping[str, Mapping[str, float]],
-) -> float:
-    """Returns the seconds that it took. Monotonic clocks of processes are the same one."""
-    began = time.monotonic()
-    if began < until:
-        tree = Tree(ROOT, work.folder / current_process().name)
-        Trial(tree, mutant, tests, work.results).run(most_s, words)
-    return time.monotonic() - began
-
-
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -156,6 +90,7 @@ def main(arguments: list[str]) -> int:
     own, _, words = ("\0".join(arguments)).partition("\0--\0")
     parser = argparse.ArgumentParser("python -m tests.mutation", description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--project", type=Path, default=ROOT, help="the clone whose commit is tried")
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser(
         "record", help="run all tests and record the statements that each executes"
@@ -164,7 +99,7 @@ def main(arguments: list[str]) -> int:
     left = recording.add_mutually_exclusive_group(required=True)
     left.add_argument("--left", type=Path)
     left.add_argument("--before", type=Path)
-    drawing = commands.add_parser("draw", help="draw mutants among statements that tests execute which left")
+    drawing = commands.add_parser("draw", help="draw mutants in what tests that left execute")
     drawing.add_argument("--seed", type=int, required=True)
     drawing.add_argument("--count", type=int, required=True)
     running = commands.add_parser("run", help="run tests against the mutants")
@@ -175,7 +110,8 @@ def main(arguments: list[str]) -> int:
     )
     commands.add_parser("report", help="print the tables")
     options = parser.parse_args(own.split("\0"))
-    work, words_of_pytest = Work(options.work), words.split("\0") if words else []
+    work = Work(options.work, options.project)
+    words_of_pytest = words.split("\0") if words else []
     match options.command:
         case "record":
             return record(work, options, words_of_pytest)

@@ -1,9 +1,9 @@
 """Faults that can be planted in a module, and the seed that draws among them.
 
-A fault changes one statement of a function: a comparison, a condition, ``and`` and ``or``, ``not``, arithmetic,
-a number, a truth value, ``min`` and ``max``, ``any`` and ``all``, ``break`` and ``continue``, what it returns; or
-it removes a call or a ``raise`` that is a statement. These are not touched: docstrings and other texts, log
-lines, ``assert`` (it tells the type checker), annotations, what is raised (its text is for readers),
+A fault changes one statement of a function: a comparison, a condition, ``and`` and ``or``, ``not``,
+arithmetic, a number, a truth value, ``min`` and ``max``, ``any`` and ``all``, ``break`` and ``continue``, the
+value that it returns; or it removes a call or a ``raise``. These are not touched: docstrings and other texts,
+log lines, ``assert`` (it tells the type checker), annotations, what is raised (its text is for readers),
 ``__repr__`` and ``__str__``, f-strings, and all that runs at an import (it belongs to no test).
 """
 
@@ -67,7 +67,7 @@ def room_of(file: str) -> str | None:
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """A fault: ``before``, from byte ``start`` of ``file``, becomes ``after``. ``line`` begins its statement."""
+    """``before``, from byte ``start`` of ``file``, becomes ``after``, in the statement that begins at ``line``."""
 
     file: str
     line: int
@@ -97,8 +97,8 @@ def digest_of(source: str) -> str:
 
 
 def draw(sources: Mapping[str, str], executed: Mapping[str, set[int]], seed: int, count: int) -> list[Mutant]:
-    """Draw faults for ``count`` statements, of ``executed`` lines by file: each is as likely as the others, and
-    so is each of a statement's faults. More statements of the same seed begin with the same ones.
+    """Draw faults for ``count`` statements, of ``executed`` lines by file: each statement is as likely as the
+    others, and so is each of its faults. A greater count of the same seed adds to the same ones.
     """
     by_statement: dict[tuple[str, int], list[Mutant]] = {}
     for file in sorted(executed):
@@ -183,17 +183,14 @@ def is_log_line(call: ast.expr) -> bool:
 
 
 def own_expressions(statement: ast.stmt) -> Iterator[ast.expr | ast.comprehension]:
-    """Yields the expressions of a statement, without its annotation, and without f-strings, whose parts have no
-    places in the source (before Python 3.12)."""
-    waiting: list[ast.AST] = []
-    for name, value in ast.iter_fields(statement):
-        if name not in ("body", "orelse", "finalbody", "handlers", "annotation"):
-            waiting += [
-                part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ast.AST)
-            ]
+    """Yields the expressions of a statement, without its annotation, and without f-strings, whose parts have
+    no places in the source before Python 3.12.
+    """
+    annotation = getattr(statement, "annotation", None)
+    waiting = [node for node in ast.iter_child_nodes(statement) if node is not annotation]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.JoinedStr | ast.pattern | ast.stmt):
+        if isinstance(node, ast.JoinedStr | ast.pattern | ast.stmt | ast.ExceptHandler):
             continue
         if isinstance(node, ast.match_case):
             waiting += [node.guard] if node.guard else []
@@ -217,15 +214,12 @@ def changes_of(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             yield "not removed", node.operand
         case ast.IfExp() if is_negatable(node.test):
             yield "condition negated", ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse)
-        case ast.BinOp(op=op) if type(op) in ARITHMETIC and not any(
-            map(is_no_number, (node.left, node.right))
-        ):
-            yield "arithmetic", ast.BinOp(node.left, ARITHMETIC[type(op)](), node.right)
+        case ast.BinOp(left, op, right) if type(op) in ARITHMETIC:
+            if not (is_no_number(left) or is_no_number(right)):
+                yield "arithmetic", ast.BinOp(left, ARITHMETIC[type(op)](), right)
         case ast.Call(func=ast.Name(id=name)) if name in FUNCTIONS:
-            yield (
-                f"{name} to {FUNCTIONS[name]}",
-                ast.Call(ast.Name(FUNCTIONS[name]), node.args, node.keywords),
-            )
+            other = FUNCTIONS[name]
+            yield f"{name} to {other}", ast.Call(ast.Name(other), node.args, node.keywords)
         case ast.Constant(value=bool(value)):
             yield "truth value", ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):

@@ -1,13 +1,14 @@
 """A pytest plugin: selects tests, reports each outcome at once, and collects the statements of each test.
 
-It is copied beside the interpreter of a tree, with ``probe``, so that it also works where the tree's commit has
-no such module.
+It is copied beside the interpreter of a tree, with ``probe``, so that it also works where the tree's commit
+has no such module.
 
-A test is counted with the statements that were executed in its pytest process while it ran, and while the
-fixtures of a wider scope that it names were set up; and with all of every process that lived during the test and
-descends from its pytest process, or has an environment without the name of one. A process that several tests
-share therefore counts for each of them. A value that the pytest process itself keeps from an earlier test
-(``functools.cache``) counts for that earlier test alone.
+A test executes the statements that its pytest process executed while it ran, and while the fixtures of a
+wider scope that it names were set up; and all those of every process that lived during the test and descends
+from its pytest process, or has an environment without the name of one. A process that several tests share
+therefore counts for each of them. A value that the pytest process itself keeps from an earlier test
+(``functools.cache``), or a wider fixture that a test asks for by ``getfixturevalue``, counts for the first
+test alone.
 """
 
 import base64
@@ -84,7 +85,7 @@ def append(path: Path, record: dict[str, Any]) -> None:
 
 
 class Outcomes:
-    """Appends ``started``, and ``passed``, ``failed`` or ``skipped``, for each test, and failed collections."""
+    """Appends ``started``, then ``passed``, ``failed`` or ``skipped``, for a test, and failed collections."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -128,11 +129,8 @@ class Lines:
         finally:
             seconds = round(time.monotonic() - began, 2)
             executed = self._swap_own(0) | self._of_processes()
-            for fixtures in (
-                item._fixtureinfo.name2fixturedefs.values() if hasattr(item, "_fixtureinfo") else ()
-            ):
-                for fixture in fixtures:
-                    executed |= self._of_fixtures.get(fixture, 0)
+            for fixture in fixtures_of(item):
+                executed |= self._of_fixtures.get(fixture, 0)
             lines = base64.b64encode(zlib.compress(executed.to_bytes(self._size, "little"))).decode()
             record = {"test": item.nodeid, "seconds": seconds, "outcome": self._outcome, "lines": lines}
             append(self._folder / "tests.jsonl", record)
@@ -165,7 +163,7 @@ class Lines:
         return before
 
     def _of_processes(self, before: set[str] | None = None) -> int:
-        """Returns the bytes of all processes that lived since the last test, or whose files are not ``before``.
+        """Returns the bytes of all processes that lived since the last test, unless ``before`` has them.
 
         Without ``before``, a test ends: the next one begins after processes that have ended by now.
         """
@@ -181,6 +179,12 @@ class Lines:
                 if not alive and before is None:
                     self._ended.add(path.name)
         return executed
+
+
+def fixtures_of(item: pytest.Item) -> list[pytest.FixtureDef[Any]]:
+    """Returns the fixtures that a test names, directly or by other ones."""
+    known = getattr(item, "_fixtureinfo", None)
+    return [fixture for fixtures in known.name2fixturedefs.values() for fixture in fixtures] if known else []
 
 
 def is_alive(pid: int) -> bool:

@@ -35,7 +35,7 @@ def verdict_of(mutant: Mutant, results: Results, tests: Tests) -> str:
 
 
 def report(mutants: Sequence[Mutant], results: Results, tests: Tests) -> Iterator[str]:
-    """Yields the lines of a table by room, and of one with the mutants that no test that stayed has killed."""
+    """Yields the lines of a table by room, and of one with the mutants that no test which stayed killed."""
     verdicts = {mutant: verdict_of(mutant, results, tests) for mutant in mutants}
     shown = [name for name in VERDICTS if name in {"killed", "only by left", "survived", *verdicts.values()}]
     yield f"| room | drawn | {' | '.join(VERDICTS[name] for name in shown)} |"

@@ -1,7 +1,7 @@
 """Clones of the commit in which tests run, with an interpreter of their own.
 
-The interpreter's site-packages have a ``.pth`` that puts the clone's ``operator`` before the installed one, so
-each process that a test starts by ``sys.executable`` runs the clone's code, whatever its environment is.
+The interpreter's site-packages have a ``.pth`` that puts the clone's ``operator`` before the installed one,
+so each process that a test starts by ``sys.executable`` runs the clone's code, whatever its environment is.
 """
 
 import ctypes
@@ -27,8 +27,8 @@ SUBREAPER, DEATH_SIGNAL = 36, 1
 """Options of prctl(2)."""
 COLLECTION_S = 180.0
 FACTOR, EXTRA_S = 5, 120.0
-"""A test hangs when it takes longer than ``FACTOR`` times its recorded duration, plus ``EXTRA_S``, in which it may
-set up what another test had set up when it was recorded."""
+"""A test hangs when it takes longer than ``FACTOR`` times its recorded duration, plus ``EXTRA_S``: it
+may have to set up what another test had set up when it was recorded."""
 
 
 @dataclass
@@ -179,8 +179,8 @@ def _outcome(tests: Mapping[str, float], events: list[tuple[str, str]], code: in
         return Outcome(passed, next((test for test in tests if test.startswith(failed)), first), "failed")
     if hangs or code not in (0, 5):
         # The last test that began, unless pytest came to none.
-        began = [test for event, test in events[-1:] if event == "started"]
-        return Outcome(passed, *began or [first], "hung" if hangs else f"ended pytest ({code})")
+        suspect = next((test for event, test in events[-1:] if event == "started"), first)
+        return Outcome(passed, suspect, "hung" if hangs else f"ended pytest ({code})")
     return Outcome(passed, None)
 
 
