@@ -67,7 +67,7 @@ def room_of(file: str) -> str | None:
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """``before``, from byte ``start`` of ``file``, becomes ``after``, in the statement that begins at ``line``."""
+    """``before``, from byte ``start`` of ``file``, becomes ``after``, in the statement at ``line``."""
 
     file: str
     line: int

@@ -73,7 +73,7 @@ def test_each_mutant_of_the_planner_is_another_program() -> None:
     for path in (ROOT / "operator/cooperator/planner").glob("*.py"):
         source = path.read_text()
         mutants = mutants_of(path.relative_to(ROOT).as_posix(), source)
-        for mutant in mutants[::40]:
+        for mutant in mutants[::150]:
             assert ast.dump(ast.parse(mutant.applied_to(source))) != ast.dump(ast.parse(source)), mutant
 
 

@@ -43,25 +43,27 @@ class RecordedTree:
         return Outcome(passed, None)
 
 
-class Tried:
-    """A trial, with 4 tests that stayed (the first one is the cheapest) and 2 that left."""
+TESTS = {
+    "stayed": {f"s{number}": float(number) for number in (4, 3, 2, 1)},
+    "left": {"l1": 1.0, "l2": 2.0},
+}
+"""The tests that execute the mutant, with their seconds."""
 
-    tests = {
-        "stayed": {f"s{number}": float(number) for number in (4, 3, 2, 1)},
-        "left": {"l1": 1.0, "l2": 2.0},
-    }
+
+class Tried:
+    """A trial of the mutant by these tests."""
 
     def __init__(self, folder: Path, fails: Callable[[str, bool], bool], most_s: float = 1000) -> None:
         self.tree = RecordedTree(folder / "tree", fails)
         self._results = folder / "results"
-        Trial(self.tree, MUTANT, self.tests, self._results).run(most_s)
+        Trial(self.tree, MUTANT, TESTS, self._results).run(most_s)
 
     def killer(self, group: str) -> str | None:
         return read_progress(self._results)[MUTANT.digest, group].killed_by
 
     def row(self) -> str:
         """The row of the planner, with the room's name and what is not zero."""
-        results, tests = read_progress(self._results), {MUTANT.digest: self.tests}
+        results, tests = read_progress(self._results), {MUTANT.digest: TESTS}
         head, _, *rows = (line.split(" | ") for line in report([MUTANT], results, tests) if line)
         (row,) = (row for row in rows if "planner" in row[0])
         return next(name for name, count in list(zip(head, row, strict=True))[2:] if count.strip(" |") == "1")
