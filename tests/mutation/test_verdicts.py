@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation.mutants import draw
-from tests.mutation.report import report
+from tests.mutation.report import verdict_of
 from tests.mutation.tree import Outcome
 from tests.mutation.verdicts import Trial, read_progress
 
@@ -61,12 +61,8 @@ class Tried:
     def killer(self, group: str) -> str | None:
         return read_progress(self._results)[MUTANT.digest, group].killed_by
 
-    def row(self) -> str:
-        """The row of the planner, with the room's name and what is not zero."""
-        results, tests = read_progress(self._results), {MUTANT.digest: TESTS}
-        head, _, *rows = (line.split(" | ") for line in report([MUTANT], results, tests) if line)
-        (row,) = (row for row in rows if "planner" in row[0])
-        return next(name for name, count in list(zip(head, row, strict=True))[2:] if count.strip(" |") == "1")
+    def verdict(self) -> str:
+        return verdict_of(MUTANT, read_progress(self._results), {MUTANT.digest: TESTS})
 
 
 def killed_by(*killers: str) -> Callable[[str, bool], bool]:
@@ -77,17 +73,17 @@ def test_the_cheapest_test_that_stayed_kills_first(tmp_path: Path) -> None:
     tried = Tried(tmp_path, killed_by("s2", "s3"))
     assert tried.killer("stayed") == "s2"
     assert tried.tree.runs == [(["s1", "s2", "s3", "s4"], True), (["s2"], False), (["s2"], True)]
-    assert tried.row() == "killed by a test that stayed"
+    assert tried.verdict() == "killed"
 
 
 def test_a_test_that_left_is_named_when_no_other_kills(tmp_path: Path) -> None:
     tried = Tried(tmp_path, killed_by("l2"))
     assert (tried.killer("stayed"), tried.killer("left")) == (None, "l2")
-    assert tried.row() == "killed only by a test that left"
+    assert tried.verdict() == "only by left"
 
 
 def test_a_mutant_that_no_test_kills_survives_both(tmp_path: Path) -> None:
-    assert Tried(tmp_path, killed_by()).row().startswith("survived both")
+    assert Tried(tmp_path, killed_by()).verdict() == "survived"
 
 
 @pytest.mark.parametrize("with_mutant_again", [True, False])
@@ -110,12 +106,12 @@ def test_a_failure_counts_only_with_the_mutant_and_each_time(tmp_path: Path, wit
 def test_a_trial_goes_on_behind_what_is_known(tmp_path: Path) -> None:
     short = Tried(tmp_path, killed_by("s4", "l2"), most_s=6)
     assert short.tree.runs[0] == (["s1", "s2", "s3"], True)
-    assert short.row() == "killed by a test that left, before all that stayed ran"
+    assert short.verdict() == "by left first"
     assert Tried(tmp_path, killed_by("s4", "l2"), most_s=6).tree.runs == []
     longer = Tried(tmp_path, killed_by("s4", "l2"))
     assert longer.tree.runs[0] == (["s4"], True)
-    assert longer.row() == "killed by a test that stayed"
+    assert longer.verdict() == "killed"
 
 
 def test_an_unfinished_search_is_not_a_survival(tmp_path: Path) -> None:
-    assert Tried(tmp_path, killed_by(), most_s=3).row() == "killed by none of those that ran"
+    assert Tried(tmp_path, killed_by(), most_s=3).verdict() == "cut short"
