@@ -183,23 +183,19 @@ class Identities:
     def of_unread(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """``members``, of which only ids are known, with the identities that they may have.
 
-        That is the one that last had the member id, else each that is known by the client id. Several members
-        that no address tells apart are as many incarnations of one identity. The address is known of one that is
+        That is the one that last had the member id, else each that is known by the client id: it may be a further
+        worker at any of their addresses. Several members of one identity are as many incarnations of it. The address is known of one that is
         told apart by it; otherwise only of the incarnation that the memory names.
         """
         memory = self._state.memory
         known = _known_names(memory)
         by_incarnation = {incarnation: identity for identity, incarnation in memory.incarnations.items()}
-        found: dict[str, Member] = {}
-        incarnations: list[Member] = []
+        found: list[Member] = []
         for member in members:
             names = frozenset() if member.is_agent else known.get(member.identity, frozenset())
-            last = by_incarnation.get(member.member_id)
-            if not names:
-                incarnations.append(member)
-            for name in sorted(names & {last} or names):
-                found.setdefault(name, replace(member, identity=name))
-        return tuple(self._with_address(member) for member in (*found.values(), *incarnations))
+            mine = names & {by_incarnation.get(member.member_id)} or names
+            found += [replace(member, identity=name) for name in sorted(mine)] or [member]
+        return tuple(map(self._with_address, found))
 
     def _with_address(self, member: Member) -> Member:
         memory = self._state.memory
