@@ -296,7 +296,8 @@ def test_pods_that_a_host_knows_are_told_by_their_client_ids() -> None:
 def test_one_that_is_back_first_gets_nothing_that_another_one_may_still_run(
     first: int, unread: bool, localhost: bool
 ) -> None:
-    """Simulation seed 2010295: a second process at an address, which runs nothing, is back before the first."""
+    """Simulation seed 2010295: a second process at an address, which runs nothing, is back before the
+    first."""
     workers = fleet(3, "connect-1", localhost=localhost)
     workers.start(3 if localhost else 0, None)
     evicted = workers.evict(unread)

@@ -206,7 +206,7 @@ class OperatorProcess(Process):
             incarnation=pod.incarnation,
             phase=phase,
             revision=pod.revision,
-            started_ms=pod.started_ms or pod.created_ms,
+            restarts=pod.starts,
             mark=pod.mark,
             terminating_since_ms=pod.deleted_ms,
             node=pod.node,

@@ -137,8 +137,8 @@ def awaited(memory: Memory, evicted: Iterable[Member], unread: Iterable[Member])
 def place(member: Member) -> str:
     """What the incarnations of ``member`` are counted by: its identity.
 
-    Of stock workers that share a client id it is the client id and the address: the further ones at an address
-    (``identities``) have identities of their own, but nothing tells which of them is back there.
+    Of stock workers that share a client id it is the client id and the address: the further ones at an
+    address (``identities``) have identities of their own, but nothing tells which of them is back there.
     """
     client_id, mark, _ = member.identity.rpartition(f"@{member.worker_id}#")
     return f"{client_id}@{member.worker_id}" if mark else member.identity
@@ -153,9 +153,10 @@ def not_back(
     """Those of ``evicted`` that are none of the members ``present`` and whose end is not proven.
 
     A stock worker is back under another member id, which says nothing. So another incarnation of its identity
-    is distinguished from it by the address at which it serves; where one of the two addresses is not known, or
-    both are the same, by their number: each member is one of those that were evicted. An agent's lease bounds what an earlier
-    incarnation of it is known to have, so that ``any_incarnation`` of it does where that is known.
+    is distinguished from it by the address at which it serves; where one of the two addresses is not known,
+    or both are the same, by their number: each member is one of those that were evicted. An agent's lease
+    bounds what an earlier incarnation of it is known to have, so that ``any_incarnation`` of it does where
+    that is known.
     """
     agents = {(m.identity, "" if any_incarnation else m.incarnation) for m in present if m.is_agent}
     others = Counter((place(m), m.url and m.worker_id) for m in present if not m.is_agent)

@@ -183,9 +183,10 @@ class Identities:
     def of_unread(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """``members``, of which only ids are known, with the identities that they may have.
 
-        That is the one that last had the member id, else each that is known by the client id: it may be a further
-        worker at any of their addresses. Several members of one identity are as many incarnations of it. The address is known of one that is
-        told apart by it; otherwise only of the incarnation that the memory names.
+        That is the one that last had the member id, else each that is known by the client id: it may be a
+        further worker at any of their addresses. Several members of one identity are as many incarnations of
+        it. The address is known of one that is told apart by it; otherwise only of the incarnation that the
+        memory names.
         """
         memory = self._state.memory
         known = _known_names(memory)

@@ -209,8 +209,8 @@ class LeaderState:
         self.awaited = dict.fromkeys(absences.awaited(self.memory, reported, unread), now_ms + for_ms)
 
     def still_away(self, members: Collection[Member], now_ms: int) -> tuple[Member, ...]:
-        """The evicted that are none of ``members``. The others are awaited no longer, unless one of those that
-        are away may be they: see ``absences.place``."""
+        """The evicted that are none of ``members``. The others are awaited no longer, unless one of those
+        that are away may be they: see ``absences.place``."""
         away = absences.not_back(self.evicted, members, self.facts.ended, self.has_memory)
         places = set(map(absences.place, away))
         identities = {member.identity for member in self.evicted if absences.place(member) in places}
