@@ -39,7 +39,7 @@ def note_ends(place: NodeNamespace, pod: str) -> None:
     status = place.pods()[pod]["status"]["containerStatuses"][0]
     for state in (status.get("state", {}), status.get("lastState", {})):
         if "terminated" in state:
-            incarnation = PodIncarnation.parse(state["terminated"]["message"].strip())
+            incarnation = PodIncarnation.parse(state["terminated"]["message"].partition("\n")[0])
             assert incarnation is not None
             place.journal.ended.setdefault(str(incarnation), time.time_ns() // 1_000_000)
 

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from cooperator.controller.incarnations import in_pool_names, proven_ends
 from cooperator.controller.interruptions import NOTICES_MS
-from cooperator.controller.observe import has_ended, milliseconds, node, phase, pod
-from cooperator.model import PodIncarnation
+from cooperator.controller.observe import has_ended, node, phase, pod
+from cooperator.model import PodIncarnation, termination_message
 from cooperator.pool import Mark, MarkReason, Node, Phase
 
 UID = "u-1"
 AT = "2026-01-01T00:00:{:02d}Z"
-ZERO_MS = milliseconds(AT.format(0))
 
 
 def body(state: dict[str, Any] | None = None, restarts: int = 0, **more: Any) -> dict[str, Any]:
@@ -118,17 +117,10 @@ def test_a_pod_in_the_pools_terms() -> None:
     marked = body(running(7), 2, annotations={"cooperator.dev/leaving": "ScaleDown/1234"})
     seen = pod(marked)
     assert (seen.identity, seen.uid, seen.incarnation) == ("lake-0", UID, f"{UID}.2")
-    assert (seen.revision, seen.node, seen.started_ms) == ("r1", "m-1", ZERO_MS + 7_000)
+    assert (seen.revision, seen.node, seen.restarts) == ("r1", "m-1", 2)
     assert seen.mark == Mark(MarkReason.SCALE_DOWN, 1234)
     for text in ("ScaleDown", "Else/1", "ScaleDown/x", ""):
         assert pod(body(running(), annotations={"cooperator.dev/leaving": text})).mark is None
-
-
-def test_last_words_name_the_incarnation_that_has_ended() -> None:
-    first, second = PodIncarnation(UID, ZERO_MS + 5_100), PodIncarnation(UID, ZERO_MS + 9_050)
-    seen = body(running(9), 1, last=terminated(9, f"{first}\nTraceback …"))
-    assert has_ended(first, seen)
-    assert not has_ended(second, seen), "it began in the second in which the other ended"
 
 
 @pytest.mark.parametrize(
@@ -145,38 +137,86 @@ def test_last_words_name_the_task_whose_thread_has_frozen_the_member(words: str,
     assert pod(body(running(9), 1, last=terminated(9, words))).frozen_by == digest
 
 
-def test_without_last_words_the_kubelets_times_have_to_do() -> None:
-    seen = body(WAITING, 1, last=terminated(9))
-    assert has_ended(PodIncarnation(UID, ZERO_MS + 8_999), seen)
-    assert not has_ended(PodIncarnation(UID, ZERO_MS + 9_000), seen)
+# --- what proves an end ---
+
+
+def named(number: int, uid: str = UID) -> PodIncarnation:
+    return PodIncarnation(uid, f"{number:016x}")
+
+
+def message(*starts: PodIncarnation) -> str:
+    """The termination message of the last of ``starts``."""
+    return termination_message(starts[-1], starts[:-1])
 
 
 @pytest.mark.parametrize(
-    "seen", [body(), body(running()), body(running(), pod_phase="Failed"), body(**DELETED)]
+    "seen",
+    [
+        body(),
+        body(running()),
+        body(running(), pod_phase="Failed"),
+        body(**DELETED),
+        body(WAITING, 1, last=terminated(9)),
+        body(running(59), 1, last=terminated(9)),
+        body(terminated(9, "a traceback")),
+        body(terminated(9, "a traceback"), pod_phase="Failed"),
+    ],
 )
-def test_nothing_else_proves_an_end(seen: dict[str, Any]) -> None:
-    assert not has_ended(PodIncarnation(UID, ZERO_MS), seen)
+def test_only_a_message_that_names_an_incarnation_proves_its_end(seen: dict[str, Any]) -> None:
+    assert not has_ended(named(1), seen)
 
 
 def test_another_pods_end_proves_nothing() -> None:
-    assert not has_ended(
-        PodIncarnation("u-2", ZERO_MS), body(terminated(9, str(PodIncarnation(UID, ZERO_MS))))
-    )
+    assert not has_ended(named(1, "u-2"), body(terminated(9, message(named(1)))))
 
 
-@given(starts=st.lists(st.integers(0, 59_000), min_size=2, max_size=6, unique=True), known=st.integers(0, 5))
-def test_incarnations_up_to_the_last_termination_message_have_ended(starts: list[int], known: int) -> None:
-    incarnations = [PodIncarnation(UID, ZERO_MS + start) for start in sorted(starts)]
-    said = incarnations[min(known, len(incarnations) - 1)]
-    seen = body(WAITING, 3, last=terminated(59, f"{said}\n"))
-    assert [incarnation for incarnation in incarnations if has_ended(incarnation, seen)] == incarnations[
-        : incarnations.index(said) + 1
-    ]
+times = st.integers(0, 59)
+
+
+@given(
+    clock=st.lists(st.tuples(times, times), min_size=1, max_size=6),
+    runs=st.booleans(),
+    created=times,
+    lost=st.integers(0, 5),
+)
+def test_no_running_incarnation_is_proven_dead_whatever_clocks_show(
+    clock: list[tuple[int, int]], runs: bool, created: int, lost: int
+) -> None:
+    """Incarnations of one pod, each with the start and the end that its node's clock showed: it may have been
+    set, or have stood still, at any time. The list of the first ``lost`` is lost with the pod's directory.
+    """
+    starts = [named(number) for number in range(len(clock))]
+    ended = starts[:-1] if runs else starts
+    last = {}
+    if ended:
+        began, finished = clock[len(ended) - 1]
+        words = message(*starts[min(lost, len(ended) - 1) : len(ended)])
+        last = terminated(finished, words, started=began)
+    state = running(clock[-1][0]) if runs else WAITING
+    seen = body(state, len(clock) - 1, last=last, creationTimestamp=AT.format(created))
+    proven = {each for each in starts if has_ended(each, seen)}
+    assert proven <= set(ended)
+    assert proven == set(ended[lost:] or ended[-1:])
+    assert proven_ends([("lake-0", str(each)) for each in starts], [seen], ()) == {
+        ("lake-0", str(each)) for each in proven
+    }
+    if runs:
+        leader = {"members": [{"identity": "lake-0", "incarnation": str(starts[-1])}]}
+        [member] = in_pool_names(leader, {"lake-0": seen})["members"]
+        assert member["incarnation"] == pod(seen).incarnation, "the running one is known as the pool's newest"
+
+
+def test_a_clock_set_back_after_boot_ends_nobody() -> None:
+    """The node came up at 00:59, and its clock was set back to 00:05 before the container began again."""
+    first, second = named(1), named(2)
+    seen = body(running(5), 1, last=terminated(59, message(first), started=30))
+    assert has_ended(first, seen)
+    assert not has_ended(second, seen)
 
 
 def test_members_and_the_pool_name_one_incarnation_by_two_names() -> None:
-    old, new = PodIncarnation(UID, ZERO_MS + 5_000), PodIncarnation(UID, ZERO_MS + 12_000)
-    seen = {"lake-0": body(running(12), 1, last=terminated(9, str(old)))}
+    old, new = named(1), named(2)
+    seen = {"lake-0": body(running(12), 1, last=terminated(9, message(old)))}
 
     def said(incarnation: str) -> str:
         leader = {"members": [{"identity": "lake-0", "incarnation": incarnation}]}
@@ -185,14 +225,14 @@ def test_members_and_the_pool_name_one_incarnation_by_two_names() -> None:
 
     assert said(str(new)) == f"{UID}.1"
     assert said(str(old)) == str(old), "an earlier incarnation is not the one that runs"
-    assert said(str(PodIncarnation("u-0", ZERO_MS))) == f"u-0.{ZERO_MS}"
+    assert said(str(named(1, "u-0"))) == str(named(1, "u-0"))
     assert said("anything") == "anything"
 
 
 def test_ends_are_told_in_the_members_names() -> None:
-    old, new = PodIncarnation(UID, ZERO_MS + 5_000), PodIncarnation(UID, ZERO_MS + 12_000)
+    old, new = named(1), named(2)
     incarnations = [("lake-0", str(old)), ("lake-0", str(new)), ("lake-0", "anything")]
-    seen = body(running(12), 1, last=terminated(9, str(old)))
+    seen = body(running(12), 1, last=terminated(9, message(old)))
     assert proven_ends(incarnations, [seen], [("lake-0", f"{UID}.0")]) == {("lake-0", str(old))}
     # The machine was declared dead: all that was on it has ended.
     assert proven_ends(incarnations, [seen], [("lake-0", f"{UID}.1")]) == {
@@ -200,9 +240,8 @@ def test_ends_are_told_in_the_members_names() -> None:
         ("lake-0", str(new)),
     }
     # The pool concludes no more from a report than it states.
-    assert proven_ends(
-        incarnations, [body(WAITING, 1, last=terminated(9, str(old)))], [("lake-0", f"{UID}.1")]
-    ) == {("lake-0", str(old))}
+    waits = body(WAITING, 1, last=terminated(9, message(old)))
+    assert proven_ends(incarnations, [waits], [("lake-0", f"{UID}.1")]) == {("lake-0", str(old))}
 
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}

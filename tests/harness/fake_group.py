@@ -83,7 +83,8 @@ class FakeMember:
         return Member(
             member_id=self.member_id,
             identity=self.client_id or self.identity,
-            incarnation=f"incarnation-{self.incarnation}",
+            # Kafka's worker has no other name of its process than the broker's (``wire.member_of``).
+            incarnation=f"incarnation-{self.incarnation}" if self.is_agent else self.member_id,
             owned=tuple(sorted(self.running | self.stopping)),
             stopping=frozenset(self.stopping),
             draining=self.draining,

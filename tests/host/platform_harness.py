@@ -27,7 +27,7 @@ from cooperator.leader.settings import ServiceSettings
 from cooperator.local.layout import WorkerDir
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
 from cooperator.local.platform import LocalPlatform
-from cooperator.model import Desired, Policy
+from cooperator.model import Desired, PodIncarnation, Policy
 from cooperator.planner.view import Facts
 
 NAME = ("default", "lake")
@@ -353,7 +353,7 @@ def stamp(at_ms: int) -> str:
 
 def incarnation_of(body: Mapping[str, Any]) -> str:
     started = datetime.fromisoformat(body["metadata"]["creationTimestamp"])
-    return f"{body['metadata']['uid']}.{int(started.timestamp() * 1000)}"
+    return str(PodIncarnation(body["metadata"]["uid"], f"{int(started.timestamp() * 1000):016x}"))
 
 
 class KubernetesHarness:

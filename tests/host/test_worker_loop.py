@@ -65,9 +65,7 @@ class FakePlatform:
         match action:
             case Create(identity, revision):
                 self.starts += 1
-                self.pods[identity] = Pod(
-                    identity, identity, f"i{self.starts}", Phase.RUNNING, revision, self.now_ms
-                )
+                self.pods[identity] = Pod(identity, identity, f"i{self.starts}", Phase.RUNNING, revision)
             case Delete(identity):
                 self._change(identity, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
             case Remove(identity):

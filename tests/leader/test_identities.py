@@ -55,21 +55,23 @@ class Fleet:
         self.start(number, self.group.die(f"w-{number}", proven=False))
 
     def take_over(self, unread: bool = False) -> None:
+        """The lead is lost, and taken again by evicting everybody; all are back in the first round."""
+        for member in self.evict(unread):
+            self.start(int(member.identity[2:]), member)
+        self.round()
+
+    def evict(self, unread: bool = False) -> list[FakeMember]:
         """The lead is lost, and taken again by evicting everybody.
 
         ``unread``: in mid-round, so that the broker tells no more of them than ids.
         """
         members = list(self.group.members.values())
-        reports = [member.report() for member in members]
         self.group.members.clear()
         if unread:
-            by_ids = [Member(r.member_id, r.identity, r.member_id, is_agent=False) for r in reports]
-            self.group.take_lead(unread=by_ids)
+            self.group.take_lead(unread=[member.unread() for member in members])
         else:
-            self.group.take_lead(*reports)
-        for member in members:
-            self.start(int(member.identity[2:]), member)
-        self.round()
+            self.group.take_lead(*(member.report() for member in members))
+        return members
 
     def round(self) -> None:
         self.group.round()
@@ -286,6 +288,32 @@ def test_pods_that_a_host_knows_are_told_by_their_client_ids() -> None:
     workers.group.facts(Facts(expected=frozenset({"connect-1"})))
     workers.round()
     assert workers.identities == {"connect-1"}
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("unread", [False, True], ids=["reported", "in mid-round"])
+@pytest.mark.parametrize("localhost", [False, True], ids=["own-addresses", "one-address"])
+def test_one_that_is_back_first_gets_nothing_that_another_one_may_still_run(
+    first: int, unread: bool, localhost: bool
+) -> None:
+    """Simulation seed 2010295: a second process at an address, which runs nothing, is back before the
+    first."""
+    workers = fleet(3, "connect-1", localhost=localhost)
+    workers.start(3 if localhost else 0, None)
+    evicted = workers.evict(unread)
+    away = {number: set(member.running) for number, member in enumerate(evicted)}
+    for number in (*range(first, 4), *range(first)):
+        workers.start(int(evicted[number].identity[2:]), evicted[number])
+        del away[number]
+        workers.round()
+        running = workers.group.all_running()
+        assert len(running) == len(set(running))
+        assert not set(running) & set().union(*away.values()), "another one may still run it"
+    workers.settle()
+    workers.group.advance(AWAITED_MS)
+    workers.settle()
+    assert set(workers.group.all_running()) == ALL
+    assert workers.whys() <= {Why.BALANCE}
 
 
 EVENTS = ("kill", "return", "return", "join", "drop", "take over", "take over in mid-round")

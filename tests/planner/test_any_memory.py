@@ -7,6 +7,7 @@ hold names what a present member is owed. So memories are made up here, part by 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -19,23 +20,26 @@ from cooperator.model import (
     Member,
     Memory,
     Policy,
+    StateReplicas,
     TaskId,
     Unstopped,
     Warmth,
+    Warmup,
 )
 from cooperator.planner import Facts, View, Why, plan
 from tests.planner.unreliable_group import check_safe
 
 NOW_MS = 1_000_000
 IDENTITIES = ("w0", "w1", "w2", "w3")
-LIVES = ("1", "2")
+INCARNATIONS = ("1", "2")
 TASKS = tuple(TaskId(connector, number) for connector in "ab" for number in range(INSTANCE, 3))
+TASKS_WITH_STATE = tuple(task for task in TASKS if not task.is_instance)
 
 identities = st.sampled_from(IDENTITIES)
-incarnations = st.sampled_from(LIVES)
+incarnations = st.sampled_from(INCARNATIONS)
 some_tasks = st.frozensets(st.sampled_from(TASKS), max_size=4)
 times_ms = st.sampled_from([0, NOW_MS - 60_000, NOW_MS - 1_000, NOW_MS, NOW_MS + 1_000, NOW_MS + 60_000])
-incarnations = st.frozensets(st.tuples(identities, incarnations), max_size=2)
+ended_incarnations = st.frozensets(st.tuples(identities, incarnations), max_size=2)
 some_identities = st.frozensets(identities, max_size=2)
 
 holds = st.builds(
@@ -95,7 +99,7 @@ facts = st.builds(
     expected=st.none() | st.just(frozenset(IDENTITIES)),
     leaving=some_identities,
     gone=some_identities,
-    ended=incarnations,
+    ended=ended_incarnations,
     cordoned=some_identities,
     returning=some_identities,
     poisoned=st.frozensets(st.sampled_from(TASKS), max_size=1),
@@ -119,6 +123,35 @@ views = st.builds(
     unstarted=st.frozensets(st.sampled_from(TASKS), max_size=2),
     awaited=st.dictionaries(identities, times_ms, max_size=2),
 )
+
+
+@st.composite
+def groups_that_learn(draw: st.DrawFn) -> tuple[View, Memory]:
+    """All tasks have state, most members learn them, and a few have caught up."""
+    learning = tuple(replace(member, learns=draw(st.booleans())) for member in draw(members()))
+    view = replace(
+        draw(views),
+        members=learning,
+        tasks={"a": 3, "b": 3},
+        stateful=dict.fromkeys("ab", StateReplicas(standbys=draw(st.integers(0, 2)))),
+        behind_bytes={
+            (member.identity, member.incarnation): draw(
+                st.dictionaries(st.sampled_from(TASKS_WITH_STATE), st.sampled_from([0, 10**9]))
+            )
+            for member in learning
+        },
+    )
+    memory = draw(memories)
+    warmups = st.builds(Warmup, st.sampled_from("ab"), st.integers(0, 2), identities, times_ms)
+    return view, replace(
+        memory,
+        # Where nothing may start at all, there is nothing to see.
+        holds={identity: replace(hold, blanket=False) for identity, hold in memory.holds.items()},
+        warmups=tuple(draw(st.lists(warmups, max_size=2, unique_by=lambda warmup: warmup.item))),
+        standbys=draw(st.dictionaries(identities, some_tasks, max_size=2)),
+        departing=draw(st.dictionaries(identities, times_ms, max_size=1)),
+    )
+
 
 EVICTED: Mapping[str, Hold] = {
     "w1": Hold(frozenset({TaskId("a", 0)}), NOW_MS - 7_000, NOW_MS - 1_000, incarnation="1")
@@ -170,6 +203,33 @@ def of_awaited_incarnations(view: View, memory: Memory) -> set[TaskId]:
     Memory(1, 4, {"w0": frozenset({TaskId("a", 0)})}, {"w0": "1"}, leaseless=("w0",)),
 )
 def test_a_plan_from_any_memory_is_safe(view: View, memory: Memory) -> None:
+    check_plan(view, memory)
+
+
+@settings(max_examples=250, deadline=None)
+@given(groups_that_learn())
+@example(
+    # Seed 2010479 of the simulation: another member has caught up on a task that is barred; its own one is
+    # dead.
+    (
+        View(
+            NOW_MS,
+            5,
+            (Member("w0#1", "w0", "1", learns=True),),
+            {"a": 1},
+            facts=Facts(ended=frozenset({("w1", "1")})),
+            suspended=frozenset({TaskId("a", 0)}),
+            stateful={"a": StateReplicas(standbys=1)},
+            behind_bytes={("w0", "1"): {TaskId("a", 0): 0}},
+        ),
+        Memory(1, 4, {"w1": frozenset({TaskId("a", 0)})}, {"w1": "1"}),
+    ),
+)
+def test_a_plan_for_members_that_learn_from_any_memory_is_safe(group: tuple[View, Memory]) -> None:
+    check_plan(*group)
+
+
+def check_plan(view: View, memory: Memory) -> None:
     decided, after = plan(view, memory)
     check_safe(view, decided)
     for member in view.members:

@@ -143,7 +143,7 @@ def test_a_template_that_does_not_work_stops_after_one_and_is_reported(pool: Sta
     pods.pods["lake-1"] = replace(pods.pods["lake-1"], revision="r2")
     pods.drop("lake-1")
     pods.held.clear()
-    pods.now_ms = pods.pods["lake-1"].started_ms + pods.desired.policy.ready_timeout_ms
+    pods.now_ms += pods.desired.policy.ready_timeout_ms
     change(pods, "r2")
 
     decision = pods.decide()

@@ -106,7 +106,6 @@ class UnreliablePods:
             incarnation=incarnation,
             phase=Phase.PENDING,
             revision=action.revision,
-            started_ms=self.now_ms,
             node=node,
             self_restarting=self.self_restarting,
         )
@@ -143,12 +142,10 @@ class UnreliablePods:
         if not pod.self_restarting or self.nodes[pod.node].out_of_service:
             return
         self.births += 1
-        # Kubernetes reports starts in whole seconds: nothing starts twice in one.
-        self.now_ms += 1000
         self.running.pop((identity, pod.incarnation), None)
         incarnation = f"incarnation-{self.births}"
         self.running[identity, incarnation] = pod.node
-        self._put(pod, incarnation=incarnation, phase=Phase.RUNNING, started_ms=self.now_ms)
+        self._put(pod, incarnation=incarnation, phase=Phase.RUNNING, restarts=pod.restarts + 1)
 
     def finish(self, identity: str) -> None:
         """A process that was asked to end leaves the group and ends."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from cooperator.model import PodIncarnation
 from cooperator.pool import Mark
 from tests.simulation.network import API
 
@@ -33,7 +34,8 @@ EVICT_MS = 18_000
 @dataclass(frozen=True, slots=True)
 class PodObject:
     """A pod as the API has it. ``starts`` are the containers started so far, as reported; 0 for none.
-    ``terminated`` means that the last of them has ended. Times are the API server's (ms)."""
+    ``terminated`` means that the last of them has ended; the first ``ended`` have, the last of these at
+    ``finished_ms``. Times are the API server's (ms), those of containers their node's."""
 
     identity: str
     uid: str
@@ -45,10 +47,17 @@ class PodObject:
     starts: int = 0
     started_ms: int = 0
     terminated: bool = False
+    ended: int = 0
+    finished_ms: int = 0
 
     @property
     def incarnation(self) -> str:
         return f"{self.uid}.{max(self.starts, 1)}"
+
+
+def named(uid: str, start: int) -> str:
+    """A member's name of a start of its container in the pod ``uid``."""
+    return str(PodIncarnation(uid, f"{start:016x}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,14 @@ class NodeObject:
     cordoned: bool = False
     leaving: bool = False
     out_of_service: bool = False
+
+
+def told(identity: str, incarnation: str) -> str:
+    """A short name of a member's process, for people."""
+    known = PodIncarnation.parse(incarnation)
+    return (
+        f"{identity}-{incarnation}" if known is None else f"{identity}-{known.pod_uid}.{int(known.start, 16)}"
+    )
 
 
 Watched = PodObject | NodeObject | None
@@ -77,14 +94,18 @@ class Container:
     ordered: bool = False
     crashes: int = 0
     started_ms: int = 0
+    ended: int = 0
+    finished_ms: int = 0
 
 
 @dataclass(slots=True)
 class Machine:
-    """A node's reality: whether it is ``powered``, and its containers by pod uid."""
+    """A node's reality: whether it is ``powered``, the error of its wall clock, and its containers by pod
+    uid."""
 
     name: str
     powered: bool = True
+    clock_ms: int = 0
     containers: dict[str, Container] = field(default_factory=dict)
 
 
@@ -258,10 +279,10 @@ class Cluster:
         if not alive or container.ordered or container.process is not None:
             return
         container.starts += 1
-        container.started_ms = self._simulation.now_ms
+        container.started_ms = self._simulation.now_ms + machine.clock_ms
         container.process = self._simulation.start_member(
             container.pod.identity,
-            f"{uid}.{container.starts}",
+            named(uid, container.starts),
             machine.name,
             lambda code: self._exited(machine, container, code),
         )
@@ -269,6 +290,8 @@ class Cluster:
 
     def _exited(self, machine: Machine, container: Container, code: int) -> None:
         container.process = None
+        container.ended = container.starts
+        container.finished_ms = self._simulation.now_ms + machine.clock_ms
         if not machine.powered or machine.containers.get(container.pod.uid) is not container:
             return
         self._simulation.scheduler.after(
@@ -312,7 +335,12 @@ class Cluster:
             return
         terminated = container.process is None and (ended is not None or container.starts == pod.starts)
         reported = replace(
-            pod, starts=container.starts, started_ms=container.started_ms, terminated=terminated
+            pod,
+            starts=container.starts,
+            started_ms=container.started_ms,
+            terminated=terminated,
+            ended=container.ended,
+            finished_ms=container.finished_ms,
         )
         if reported != pod:
             self._put(reported)
@@ -338,12 +366,13 @@ class Cluster:
         for container in machine.containers.values():
             container.process = None
             container.ordered = False
-        incarnations = {uid: c.starts for uid, c in machine.containers.items()}
+        before = {uid: c.starts for uid, c in machine.containers.items()}
+        booted_ms = self._simulation.now_ms + machine.clock_ms
         machine.containers.clear()
         for pod in [pod for pod in self.pods.values() if pod.node == node and pod.deleted_ms is None]:
-            container = machine.containers[pod.uid] = Container(
-                pod, starts=incarnations.get(pod.uid, pod.starts)
-            )
+            starts = before.get(pod.uid, pod.starts)
+            container = Container(pod, starts=starts, ended=starts, finished_ms=booted_ms)
+            machine.containers[pod.uid] = container
             self._start(machine, container, self._simulation.draw_pod_start_ms())
         self._call_kubelet(node)
 

@@ -13,6 +13,8 @@ from unittest.mock import PropertyMock, patch
 from cooperator.agent import settle
 from cooperator.agent.learn import Learner
 from cooperator.agent.state import Report, State
+from cooperator.controller import incarnations as pod_names
+from cooperator.controller import observe
 from cooperator.group import takeover
 from cooperator.leader import absences, fitting, planning, reconcile, reports, routes
 from cooperator.leader import events as ev
@@ -55,6 +57,17 @@ def assigns_in_the_round_of_the_revocation() -> Sequence[Patch]:
         return replace(sorted_, unreported=unreported, in_flight=frozenset())
 
     return [patch.object(claims, "sort_claims", wrong)]
+
+
+@planted
+def plans_by_a_log_that_it_has_not_read() -> Sequence[Patch]:
+    """A leader plans although members have read more of the config log than it has."""
+    right = Rounds.ready
+
+    def wrong(self: Any, event: ev.RoundReady, now_ms: int) -> list[ev.Instruction]:
+        return right(self, replace(event, highest_offset=-1), now_ms)
+
+    return [patch.object(Rounds, "ready", wrong)]
 
 
 @planted
@@ -312,6 +325,32 @@ def takes_a_vanished_object_for_proof() -> Sequence[Patch]:
             if pods.get(identity) != last.incarnation and last.incarnation not in ended.get(identity, ()):
                 ended[identity] = (*ended.get(identity, ()), last.incarnation)
         return replace(seen, memory=replace(seen.memory, ended=ended))
+
+    return [patch.object(_module(decide), "survey", wrong)]
+
+
+@planted
+def proves_ends_by_times() -> Sequence[Patch]:
+    """A member whose container is reported to have begun before the one before it ended is assumed to have
+    ended."""
+
+    def wrong(incarnation: Any, body: observe.Body) -> bool:
+        seen = observe.container(body)
+        return seen is not None and (seen.started_ms or 0) < (seen.finished_ms or 0)
+
+    return [patch.object(pod_names, "has_ended", wrong)]
+
+
+@planted
+def takes_what_it_does_not_see_for_ended() -> Sequence[Patch]:
+    """A pod that the operator has seen and does not see now is assumed to have ended."""
+    right = incarnations.survey
+
+    def wrong(desired: Any, observed: Any, memory: Any, now_ms: int) -> incarnations.Survey:
+        seen = right(desired, observed, memory, now_ms)
+        pods = {pod.identity for pod in observed.pods}
+        ended = {i: (last.incarnation,) for i, last in memory.incarnations.items() if i not in pods}
+        return replace(seen, memory=replace(seen.memory, ended={**seen.memory.ended, **ended}))
 
     return [patch.object(_module(decide), "survey", wrong)]
 

@@ -5,9 +5,12 @@ pool's actions on the API. Losing the Lease, or being fenced, ends the process, 
 another one.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cooperator.controller import observe
+from cooperator.controller.incarnations import in_pool_names, proven_ends
 from cooperator.host.group import group_seen, planner_facts
 from cooperator.leader.history import History
 from cooperator.leader.leader_thread import LeaderThread
@@ -25,8 +28,6 @@ from cooperator.pool import (
     Kill,
     Mark,
     Node,
-    Phase,
-    Pod,
     PoolDesired,
     PoolMemory,
     PoolObserved,
@@ -35,7 +36,7 @@ from cooperator.pool import (
     decide,
 )
 from cooperator.wire import Owner
-from tests.simulation.cluster import PodObject
+from tests.simulation.kubelet import body_of
 from tests.simulation.network import API
 from tests.simulation.process import Process
 from tests.simulation.watch import Informer
@@ -63,6 +64,8 @@ class OperatorProcess(Process):
         self._facts: Facts | None = None
         self._told_spec = -1
         self._stirred = False
+        self._bodies: dict[str, observe.Body] = {}
+        """By uid: every pod as it was seen last."""
         self.informer: Informer
         self.enter(self._begin)
 
@@ -177,14 +180,21 @@ class OperatorProcess(Process):
             service.set_policy(simulation.policy)
             service.set_desired(spec.desired())
         desired = PoolDesired("lake", spec.replicas, spec.template, simulation.pool_policy)
-        pods = tuple(self._pod(pod) for pod in self.informer.pods.values())
+        in_place = simulation.cluster.restarts_in_place
+        living = {name: body_of(pod, in_place) for name, pod in self.informer.visible()}
+        self._bodies |= {body["metadata"]["uid"]: body for body in living.values()}
+        leader = self._projected()
         nodes = {
             node.name: Node(node.ready, node.cordoned, node.leaving, node.out_of_service, notice_ms=NOTICE_MS)
             for node in self.informer.nodes.values()
         }
-        decision = decide(desired, PoolObserved(pods, self._group(), nodes), self._pool, self._clock())
+        pods = tuple(observe.pod(body) for body in living.values())
+        observed = PoolObserved(pods, _group(leader, living), nodes)
+        decision = decide(desired, observed, self._pool, self._clock())
         self._pool = decision.memory
-        facts = planner_facts(decision.facts, decision.facts.ended)
+        incarnations = [(identity, name) for identity, name in (leader or {}).get("incarnations", ())]
+        ended = proven_ends(incarnations, self._bodies.values(), decision.facts.ended)
+        facts = planner_facts(decision.facts, ended)
         if simulation.shape.fleet.shares_client_id:
             facts = Facts()
         if facts != self._facts:
@@ -193,34 +203,15 @@ class OperatorProcess(Process):
         for action in decision.actions:
             self._carry_out(action)
 
-    def _pod(self, pod: PodObject) -> Pod:
-        if pod.terminated:
-            phase = Phase.ENDED
-        elif pod.deleted_ms is not None:
-            phase = Phase.TERMINATING
-        else:
-            phase = Phase.RUNNING if pod.starts else Phase.PENDING
-        return Pod(
-            identity=pod.identity,
-            uid=pod.uid,
-            incarnation=pod.incarnation,
-            phase=phase,
-            revision=pod.revision,
-            started_ms=pod.started_ms or pod.created_ms,
-            mark=pod.mark,
-            terminating_since_ms=pod.deleted_ms,
-            node=pod.node,
-            self_restarting=self.simulation.cluster.restarts_in_place and pod.deleted_ms is None,
-        )
-
-    def _group(self) -> GroupSeen | None:
+    def _projected(self) -> dict[str, Any] | None:
+        """What the own leader says; None without one."""
         service = self._service
         lead = self.lead
         if service is None or lead is None or service._logs is None:
             return None
         # The history is for people, and long.
         state = replace(lead.machine.state, history=History())
-        return group_seen(self._in_names_of_pods(project(state, service._logs.status.snapshot())))
+        return self._in_names_of_pods(project(state, service._logs.status.snapshot()))
 
     def _in_names_of_pods(self, projected: dict[str, Any]) -> dict[str, Any]:
         """Translate as a person would: workers that share a client id are known by their addresses."""
@@ -254,3 +245,7 @@ class OperatorProcess(Process):
                     raise AssertionError(f"nobody asked for {action}")
 
         self.simulation.network.send(self, API, arrive)
+
+
+def _group(leader: dict[str, Any] | None, pods: Mapping[str, observe.Body]) -> GroupSeen | None:
+    return None if leader is None else group_seen(in_pool_names(leader, pods))

@@ -11,6 +11,7 @@ from tests.simulation import fleets
 from tests.simulation.cleaner import Cleaner
 from tests.simulation.faults import ALL as FAULTS
 from tests.simulation.faults import (
+    DRAWN_APART,
     Fault,
     LearnersStall,
     MemberIsKilled,
@@ -104,6 +105,7 @@ def history(seed: int, has_state: bool = True) -> tuple[Shape, list[Scheduled], 
         for index, at_ms in enumerate(_moments(random, count))
     ]
     more = [*_interruptions(seed, shape, count), *_of_learners(seed, shape, count + 1)]
+    more += _drawn_apart(seed, shape, count + 1 + len(more))
     return shape, [*faults, *more], random.getrandbits(64)
 
 
@@ -114,6 +116,20 @@ def _interruptions(seed: int, shape: Shape, index: int) -> list[Scheduled]:
     if seed in FOUND or random.random() > 0.25 or (shape.fleet.has_stock and not kind.concerns_stock):
         return []
     return [Scheduled(index, random.randint(WARM_UP_MS, SAFETY_MS), kind, random.getrandbits(32))]
+
+
+def _drawn_apart(seed: int, shape: Shape, index: int) -> list[Scheduled]:
+    """In a fourth of all worlds: faults that came later than ``ALL``. Drawn by itself, like limits."""
+    random = Random(f"apart of {seed}")
+    kinds = [kind for kind in DRAWN_APART if kind.concerns_stock or not shape.fleet.has_stock]
+    if seed in FOUND or random.random() > 0.25:
+        return []
+    return [
+        Scheduled(
+            index + n, random.randint(WARM_UP_MS, SAFETY_MS), random.choice(kinds), random.getrandbits(32)
+        )
+        for n in range(random.randint(1, 4))
+    ]
 
 
 def _with_state(seed: int, shape: Shape) -> Shape:

@@ -222,8 +222,8 @@ class Simulation:
     def start_member(
         self, identity: str, incarnation: str, place: str, on_exit: Callable[[int], None]
     ) -> WorkerProcess:
-        self.tell(f"{identity}-{incarnation} starts on {place}")
         member = self.shape.fleet.process_of(identity)(self, identity, incarnation, place, on_exit)
+        self.tell(f"{member.name} starts on {place}")
         self.members.append(member)
         self.everybody.append(member)
         return member

@@ -9,6 +9,7 @@ import re
 
 from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order
 from cooperator.model import PolicyName
+from tests.simulation.cluster import told
 from tests.simulation.run import Cuts, Outcome, run
 from tests.simulation.scheduler import START_MS
 from tests.simulation.simulation import Planned
@@ -69,7 +70,7 @@ def _said(planned: Planned) -> list[tuple[str, frozenset[str]]]:
     lines = []
     for member in view.members:
         assignment = plan.assignments[member.member_id]
-        who = f"{member.identity}-{member.incarnation}"
+        who = told(member.identity, member.incarnation)
         for task in assignment.revoked:
             what = f"{round_} takes {task} from {who}: {plan.revoked_why[task].why}"
             lines.append((what, frozenset({str(task), member.identity, who})))

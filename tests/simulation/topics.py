@@ -66,6 +66,9 @@ class Topics:
     down: int = 0
     """The number of faults that keep only the topics unreachable for everybody."""
 
+    silent: list[Process] = field(default_factory=list)
+    """Processes whose readers hang."""
+
     def of(self, name: str) -> Topic:
         return self.by_name.setdefault(name, Topic())
 
@@ -144,7 +147,7 @@ class TopicReader:
 
     def read_to_end(self, timeout_ms: int) -> None:
         self._topics.check(self._process)
-        if self._process.simulation.network.loses():
+        if self._process.simulation.network.loses() or self._process in self._topics.silent:
             raise LogTimeout("the log could not be read in time")
         self._read()
 
@@ -159,7 +162,7 @@ class TopicReader:
         self._due = False
         if self not in self._topic.topic_readers:
             return
-        if self._topics.reached_by(self._process):
+        if self._topics.reached_by(self._process) and self._process not in self._topics.silent:
             self._read()
         else:
             self._due = True

@@ -1,6 +1,6 @@
 """An informer, one process's view of the API: always late, sometimes stale, complete after a relist."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import NodeObject, PodObject, Watched
@@ -25,10 +25,15 @@ class Informer:
         self._broken_until_ms = 0
         self.lag_ms = 0
         self.pods: dict[str, PodObject] = {}
+        self.hidden: set[str] = set()
+        """Identities that it does not see, whatever the API shows."""
         self.nodes: dict[str, NodeObject] = {}
         self.synced = False
         self._simulation.cluster.watch(self._event)
         self._relist(self._stream)
+
+    def visible(self) -> Iterable[tuple[str, PodObject]]:
+        return [(name, pod) for name, pod in self.pods.items() if name not in self.hidden]
 
     def close(self) -> None:
         self._simulation.cluster.unwatch(self._event)

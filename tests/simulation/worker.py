@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from cooperator.agent.story import StoryLine
 from cooperator.model import Epoch, TaskId
+from tests.simulation.cluster import told
 from tests.simulation.process import Process
 from tests.simulation.tasks import Copy, SimulatedRuntime
 
@@ -27,7 +28,7 @@ class WorkerProcess(Process):
         place: str,
         on_exit: Callable[[int], None],
     ) -> None:
-        super().__init__(simulation, f"{identity}-{incarnation}", place)
+        super().__init__(simulation, told(identity, incarnation), place)
         self.identity = identity
         self.incarnation = incarnation
         self.engine = Process(simulation, f"{self.name} (engine)", place)

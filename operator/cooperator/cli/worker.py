@@ -134,7 +134,7 @@ def worker(
             group_id=group_id,
             bootstrap_servers=bootstrap_servers,
             identity=identity,
-            incarnation=incarnation or (begin_incarnation(pod_uid) if pod_uid else ""),
+            incarnation=incarnation or (begin_incarnation(pod_uid, state_dir.absolute()) if pod_uid else ""),
             state_dir=state_dir.absolute(),
             checkpoints=checkpoints if "://" in checkpoints else Path(checkpoints).absolute(),
             host=host,

@@ -1,13 +1,14 @@
 """Translates between the members' names of their incarnations and the pool's. Pure.
 
-A member calls its incarnation ``uid.start``; the pool calls it ``uid.restarts`` (see ``observe``). The newest
-incarnation that the pool knows stands for every member of the same pod whose end is not proven.
+A member calls its incarnation ``uid.START``, a random name; the pool calls it ``uid.restarts`` (see
+``observe``). The newest incarnation that the pool knows stands for every member of the same pod whose end is
+not proven.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cooperator.controller.observe import Body, container, has_ended, phase, pod
+from cooperator.controller.observe import Body, Container, container, has_ended, milliseconds, phase, pod
 from cooperator.host.known import Leader
 from cooperator.host.stock import Incarnation
 from cooperator.model import PodIncarnation
@@ -88,15 +89,15 @@ class PodStatus:
 
 
 def pod_status(body: Body) -> PodStatus:
-    seen, decided = container(body), pod(body)
+    seen, decided = container(body) or Container(), pod(body)
     ended = decided.phase is Phase.ENDED
-    finished_ms = seen.finished_ms if seen is not None else None
+    started_ms = seen.started_ms or milliseconds(body["metadata"]["creationTimestamp"])
     return PodStatus(
         identity=decided.identity,
         incarnation=decided.incarnation,
-        started_ms=decided.started_ms,
-        ended_ms=(finished_ms or decided.started_ms) if ended else None,
+        started_ms=started_ms,
+        ended_ms=(seen.finished_ms or started_ms) if ended else None,
         terminating_ms=decided.terminating_since_ms,
         marked_for=decided.mark.reason.value if decided.mark else "",
-        restarts=seen.restarts if seen is not None else 0,
+        restarts=seen.restarts,
     )

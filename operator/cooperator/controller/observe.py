@@ -13,7 +13,7 @@ from typing import Any, Final
 from cooperator.controller.interruptions import SHORTEST_NOTICE_MS, notice_of
 from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.crd.projection import milliseconds as milliseconds
-from cooperator.model import PodIncarnation
+from cooperator.model import PodIncarnation, ended_by
 from cooperator.model.thread_names import frozen_by
 from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
 
@@ -37,8 +37,9 @@ class Container:
     running: bool = False
     waiting: bool = False
     started_ms: int | None = None
+    """By the clock of the node, for people; so is ``finished_ms``."""
     finished_ms: int | None = None
-    """When the last ended incarnation finished."""
+    """When the last ended incarnation finished; None if none has."""
     last_words: str = ""
     """The termination message of that incarnation."""
     exit_code: int | None = None
@@ -75,7 +76,7 @@ def pod(body: Body) -> Pod:
         incarnation=incarnation(body),
         phase=phase(body),
         revision=(metadata.get("labels") or {}).get(REVISION_LABEL, ""),
-        started_ms=(seen and seen.started_ms) or milliseconds(metadata["creationTimestamp"]),
+        restarts=seen.restarts if seen is not None else 0,
         mark=mark(body),
         terminating_since_ms=milliseconds(deleted) if deleted else None,
         node=body.get("spec", {}).get("nodeName") or "",
@@ -145,17 +146,13 @@ def mark(body: Body) -> Mark | None:
 def has_ended(incarnation: PodIncarnation, body: Body) -> bool:
     """Whether the kubelet's report of this pod proves that its ``incarnation`` has ended.
 
-    The member leaves its incarnation as the termination message, which is exact. Without it, every
-    incarnation that began before the last one ended has ended, since incarnations of one pod follow each
-    other.
+    It does if the termination message of a container that has ended names it. Nothing else proves it: the
+    times of a report are those of the node's clock, which may have been set back since.
     """
     seen = container(body)
     if incarnation.pod_uid != body["metadata"]["uid"] or seen is None or seen.finished_ms is None:
         return False
-    ended = PodIncarnation.parse(seen.last_words.partition("\n")[0].strip())
-    if ended is not None and ended.pod_uid == incarnation.pod_uid:
-        return incarnation.started_ms <= ended.started_ms
-    return incarnation.started_ms < seen.finished_ms
+    return incarnation in ended_by(seen.last_words)
 
 
 def node(body: Body, zone_label: str = "") -> Node:

@@ -15,7 +15,7 @@ from cooperator.controller.manifests.allowed import kafka_not_allowed, not_allow
 from cooperator.controller.manifests.pins import PINNED, pin_of, upgrade_available
 from cooperator.controller.manifests.pods import pod_manifest, servers
 from cooperator.controller.names import FINALIZER, LEAVING, RELEASED, WORKER_LABEL
-from cooperator.controller.observe import Body, milliseconds, nodes, phase, pod
+from cooperator.controller.observe import Body, nodes, phase, pod
 from cooperator.controller.offset_work import OffsetWork
 from cooperator.controller.options import OperatorOptions
 from cooperator.controller.outputs import Outputs, OutputsSeen
@@ -89,6 +89,8 @@ class KubernetesPlatform:
         self._offsets = OffsetWork(api, lambda: self._leader, partial(store.put, CONNECTOR))
         self._listed_at = float("-inf")
         self._warned = ""
+        self._deleted_since_ms: int | None = None
+        """When this process first saw the Worker's deletion."""
         self._refused_creates: dict[str, ReplicaFailure] = {}
         self._last_events: dict[str, str] = {}
         """The last event of each pod."""
@@ -353,7 +355,10 @@ class KubernetesPlatform:
         """Whether the members of a deleted Worker have ended, or their time is over."""
         left = sorted(name for name, each in self._seen.pods.items() if phase(each) is not Phase.ENDED)
         limit_ms = 2 * worker.spec.drain_timeout_ms + _REMOVAL_EXTRA_MS
-        if left and self._clock() - milliseconds(body["metadata"]["deletionTimestamp"]) <= limit_ms:
+        # By the own clock: the API server, which stamped the deletion, has another one.
+        if self._deleted_since_ms is None:
+            self._deleted_since_ms = self._clock()
+        if left and self._clock() - self._deleted_since_ms <= limit_ms:
             return False
         if left:
             self._publisher.left_behind(body, left)

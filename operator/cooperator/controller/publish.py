@@ -15,7 +15,7 @@ from cooperator.controller.api.client import CONNECTORS, PODS, WORKERS, Api, Api
 from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.interruptions import Interruptions, notices, observe
 from cooperator.controller.names import FINALIZER, SETTLED
-from cooperator.controller.observe import Body, milliseconds
+from cooperator.controller.observe import Body
 from cooperator.controller.outputs import OUTPUTS, pod_local
 from cooperator.controller.resources import SeenConnectors, connector_name
 from cooperator.controller.restarts import DONE, asked, done, record
@@ -63,6 +63,8 @@ class Publisher:
         The observation may be older."""
         self._restarted: dict[str, str] = {}
         """By uid: the last request that was carried out, even if it could not be recorded."""
+        self._deleting_since_s: dict[str, float] = {}
+        """By uid of each deleted Connector: when this process first saw it (monotonic)."""
 
     def refused(self, message: str, reason: str = INVALID_SPEC) -> None:
         """Record a refused action: the Worker's condition shows it, with a one-word reason, until the next
@@ -279,7 +281,9 @@ class Publisher:
             if metadata["name"] not in found.named.refused:
                 self._restart(body, leader)
         elif kept:
-            overdue = time.time() * 1000 - milliseconds(deleted) > _FINALIZER_PATIENCE_MS
+            # By the own clock: the API server, which stamped the deletion, has another one.
+            since_s = self._deleting_since_s.setdefault(metadata["uid"], time.monotonic())
+            overdue = (time.monotonic() - since_s) * 1000 > _FINALIZER_PATIENCE_MS
             # Under the name of another Connector its tasks continue as that one's.
             if name in found.named.connectors or _is_gone(name, leader_says):
                 self.finalize(CONNECTORS, body, keep=False)

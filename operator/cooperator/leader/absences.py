@@ -134,6 +134,16 @@ def awaited(memory: Memory, evicted: Iterable[Member], unread: Iterable[Member])
             yield member.identity
 
 
+def place(member: Member) -> str:
+    """What the incarnations of ``member`` are counted by: its identity.
+
+    Of stock workers that share a client id it is the client id and the address: the further ones at an
+    address (``identities``) have identities of their own, but nothing tells which of them is back there.
+    """
+    client_id, mark, _ = member.identity.rpartition(f"@{member.worker_id}#")
+    return f"{client_id}@{member.worker_id}" if mark else member.identity
+
+
 def not_back(
     evicted: Iterable[Member],
     present: Collection[Member],
@@ -144,25 +154,26 @@ def not_back(
 
     A stock worker is back under another member id, which says nothing. So another incarnation of its identity
     is distinguished from it by the address at which it serves; where one of the two addresses is not known,
-    by their number: each member is one of those that were evicted. An agent's lease bounds what an earlier
-    incarnation of it is known to have, so that ``any_incarnation`` of it does where that is known.
+    or both are the same, by their number: each member is one of those that were evicted. An agent's lease
+    bounds what an earlier incarnation of it is known to have, so that ``any_incarnation`` of it does where
+    that is known.
     """
     agents = {(m.identity, "" if any_incarnation else m.incarnation) for m in present if m.is_agent}
-    others = Counter((m.identity, m.url and m.worker_id) for m in present if not m.is_agent)
+    others = Counter((place(m), m.url and m.worker_id) for m in present if not m.is_agent)
     away: list[Member] = []
     for member in evicted:
         incarnation = "" if any_incarnation else member.incarnation
         if (member.identity, incarnation) in agents or (member.identity, member.incarnation) in ended:
             continue
-        address = (member.identity, member.worker_id)
+        address = (place(member), member.worker_id)
         if member.url and others[address]:
             others[address] -= 1
         else:
             away.append(member)
     for member in [m for m in away if not m.is_agent and m.incarnation]:
-        left = [at for (identity, at), count in others.items() if identity == member.identity and count]
+        left = [at for (name, at), count in others.items() if name == place(member) and count]
         if found := [at for at in left if not (member.url and at)]:
-            others[member.identity, found[0]] -= 1
+            others[place(member), found[0]] -= 1
             away.remove(member)
     return tuple(away)
 

@@ -184,28 +184,27 @@ class Identities:
     def of_unread(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
         """``members``, of which only ids are known, with the identities that they may have.
 
-        That is the one that last had the member id, else each that is known by the client id. Several members
-        that no address tells apart are as many incarnations of one identity. The address is known only of the
-        incarnation that the memory names.
+        That is the one that last had the member id, else each that is known by the client id: it may be a
+        further worker at any of their addresses. Several members of one identity are as many incarnations of
+        it. The address is known of one that is told apart by it; otherwise only of the incarnation that the
+        memory names.
         """
         memory = self._state.memory
         known = _known_names(memory)
         by_incarnation = {incarnation: identity for identity, incarnation in memory.incarnations.items()}
-        found: dict[str, Member] = {}
-        incarnations: list[Member] = []
+        found: list[Member] = []
         for member in members:
             names = frozenset() if member.is_agent else known.get(member.identity, frozenset())
-            last = by_incarnation.get(member.member_id)
-            if not names:
-                incarnations.append(member)
-            for name in sorted(names & {last} or names):
-                found.setdefault(name, replace(member, identity=name))
-        return tuple(self._with_address(member) for member in (*found.values(), *incarnations))
+            mine = names & {by_incarnation.get(member.member_id)} or names
+            found += [replace(member, identity=name) for name in sorted(mine)] or [member]
+        return tuple(map(self._with_address, found))
 
     def _with_address(self, member: Member) -> Member:
         memory = self._state.memory
         address = memory.addresses.get(member.identity, member.identity)
-        if address == member.identity or memory.incarnations.get(member.identity) != member.incarnation:
+        is_certain = memory.incarnations.get(member.identity) == member.incarnation
+        is_certain = is_certain or _is_named_by(member.identity, address)
+        if address == member.identity or not is_certain:
             return member
         return replace(member, url=f"http://{address}/")
 
@@ -216,12 +215,17 @@ class Identities:
         return client_id in facts.expected | facts.leaving | facts.gone | facts.returning
 
 
+def _is_named_by(identity: str, address: str) -> bool:
+    """Whether the identity was made of this address."""
+    return f"@{address}" in identity
+
+
 def _known_names(memory: Memory) -> dict[str, frozenset[str]]:
     """Identities that were told apart by their addresses, by client id."""
     found: dict[str, frozenset[str]] = {}
     for identity, address in memory.addresses.items():
-        client_id, mark, _ = identity.rpartition(f"@{address}")
-        if mark:
+        client_id, _, _ = identity.rpartition(f"@{address}")
+        if _is_named_by(identity, address):
             found[client_id] = found.get(client_id, frozenset()) | {identity}
     return found
 

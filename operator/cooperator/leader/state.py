@@ -228,7 +228,8 @@ class LeaderState:
         self.returning_until_ms = now_ms + for_ms
 
     def still_away(self, members: Collection[Member], now_ms: int) -> tuple[Member, ...]:
-        """The evicted that are none of ``members``; the others are awaited no longer."""
+        """The evicted that are none of ``members``. The others are awaited no longer, unless one of those
+        that are away may be they: see ``absences.place``."""
         here = {member.identity for member in members}
         self.returning = {
             identity: incarnation
@@ -238,7 +239,8 @@ class LeaderState:
             and (identity, incarnation) not in self.facts.ended
         }
         away = absences.not_back(self.evicted, members, self.facts.ended, self.has_memory)
-        identities = {member.identity for member in away}
+        places = set(map(absences.place, away))
+        identities = {member.identity for member in self.evicted if absences.place(member) in places}
         self.awaited = {i: at for i, at in self.awaited.items() if at > now_ms and i in identities}
         return away
 

@@ -164,7 +164,6 @@ def pod(process: ProcessIncarnation) -> Pod:
         incarnation=process.incarnation,
         phase=_phase(process),
         revision=process.revision,
-        started_ms=process.started_ms,
         mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
         terminating_since_ms=process.terminating_ms,
         killed=process.incarnation if _killed(process) else "",

@@ -8,7 +8,7 @@ library, no clock, no randomness, no I/O, no imports from other packages.
 from cooperator.model.config import ClusterConfig, ConnectorConfig, SessionKey, TargetState, TaskFencing
 from cooperator.model.desired import Desired, DesiredConnector
 from cooperator.model.ids import INSTANCE, Epoch, TaskId, group_tasks
-from cooperator.model.incarnation import PodIncarnation
+from cooperator.model.incarnation import PodIncarnation, ended_by, termination_message
 from cooperator.model.member import Assignment, Member, Warmth
 from cooperator.model.memory import Hold, HoldReason, Kip415Memory, Memory, Unstopped
 from cooperator.model.policy import Fencing, Policy, PolicyName
@@ -51,8 +51,10 @@ __all__ = [
     "Unstopped",
     "Warmth",
     "Warmup",
+    "ended_by",
     "group_tasks",
     "is_amiss",
+    "termination_message",
     "thread_name",
     "without_reserved",
 ]

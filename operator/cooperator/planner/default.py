@@ -98,8 +98,8 @@ def _free(
     view: View, memory: Memory, unreported: frozenset[TaskId], settled: holds.Settled
 ) -> Mapping[TaskId, Reason]:
     """Return the tasks that may be assigned now, to any receiver, and why each is free."""
-    mine = frozenset[TaskId]().union(*settled.owed.values(), *settled.reserved.values(), settled.held)
-    candidates = unreported - mine if mine else unreported
+    taken = view.barred.union(*settled.owed.values(), *settled.reserved.values(), settled.held)
+    candidates = unreported - taken if taken else unreported
     created = Reason(Why.CREATED, view.cause)
     if not (settled.frozen or memory.moving or settled.free):
         return SameReason(candidates, created)

@@ -63,11 +63,15 @@ def best_learner(view: View, roster: Roster, task: TaskId) -> str | None:
 
 
 def promoted(view: View, roster: Roster, tasks: Collection[TaskId]) -> dict[TaskId, Reason]:
-    """Return those of a dead member's ``tasks`` that another member takes over at once."""
+    """Return those of a dead member's ``tasks`` that another member takes over at once.
+
+    A barred task is not among them: it may start nowhere, so it stays held for its own member.
+    """
     if not view.stateful:
         return {}
     reason = Reason(Why.STANDBY, view.cause)
-    return {task: reason for task in sorted(tasks) if best_learner(view, roster, task) is not None}
+    able = sorted(set(tasks) - view.barred)
+    return {task: reason for task in able if best_learner(view, roster, task) is not None}
 
 
 @dataclass(frozen=True, slots=True)

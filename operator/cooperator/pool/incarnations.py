@@ -2,6 +2,7 @@
 
     observed                                                      meaning
     ended; or a newer incarnation of the same object              dead
+    reported as running, on a machine that nobody declared dead   alive, whatever was concluded before
     out-of-service taint, node not ready                          dead, and will not come back
     Node object deleted                                           unproven; dead where the cloud is trusted
     object gone, or another object in its place, never seen ended unproven: its lease has to expire
@@ -32,7 +33,8 @@ class PodState:
     ``ended``: the end of this incarnation is proven. ``lost``: the pod is lost with its node, which is out
     of service for good. ``member``: this incarnation's member in the group, if any. ``workless``: the pod is
     not a member and certainly runs nothing (a member that the group has just lost, or that a new leader has
-    evicted, may still run its tasks). ``stuck``: the pod has been cut off for too long.
+    evicted, may still run its tasks). ``stuck``: the pod has been cut off for too long. ``since_ms``: as in
+    ``IncarnationSeen``.
     """
 
     pod: Pod
@@ -43,6 +45,7 @@ class PodState:
     member: MemberSeen | None
     workless: bool
     stuck: bool
+    since_ms: int
 
     @property
     def terminating(self) -> bool:
@@ -101,16 +104,19 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
         if last is not None and (pod is None or pod.incarnation != last.incarnation):
             # A later incarnation of the same object proves the end of the earlier one; a late observation of
             # an earlier incarnation proves nothing.
-            later = pod is not None and pod.uid == last.uid and pod.started_ms > last.started_ms
+            later = pod is not None and pod.uid == last.uid and pod.restarts > last.restarts
             end(identity, last, proven=later)
         if pod is None:
             continue
-        seen[identity] = _seen(pod, last, memory, observed.group)
+        seen[identity] = _seen(pod, last, memory, observed.group, now_ms)
         node_deleted = desired.policy.trust_node_deletion and _node_deleted(pod, observed.nodes)
         dead_node = node_deleted or _out_of_service(pod, observed.nodes)
         # A pending pod cannot have ended: its node may be back before it runs.
         if pod.phase is Phase.ENDED or (dead_node and pod.phase is not Phase.PENDING):
             end(identity, seen[identity], proven=True)
+        elif pod.phase is not Phase.PENDING and pod.incarnation in ended.get(identity, ()):
+            # Its kubelet reports it as running, whatever was concluded before.
+            ended[identity] = tuple(each for each in ended[identity] if each != pod.incarnation)
 
     cut_off = _cut_off(pods, observed, memory, now_ms)
     incarnations = {
@@ -123,11 +129,12 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
             member=_member(pod, observed.group),
             workless=_workless(pod, seen[identity], observed.group),
             stuck=identity in cut_off and now_ms - cut_off[identity] >= desired.policy.stand_in_after_ms,
+            since_ms=seen[identity].since_ms,
         )
         for identity, pod in pods.items()
     }
     for identity, pod_state in incarnations.items():
-        if pod_state.available and now_ms - pod_state.pod.started_ms >= desired.policy.healthy_after_ms:
+        if pod_state.available and now_ms - pod_state.since_ms >= desired.policy.healthy_after_ms:
             crashes.pop(identity, None)
     return Survey(
         incarnations,
@@ -145,12 +152,12 @@ def backoff_ms(crashes: Crashes | None, policy: PoolPolicy) -> int:
 
 
 def _count(earlier: Crashes | None, pod_state: IncarnationSeen, policy: PoolPolicy, now_ms: int) -> Crashes:
-    healthy = now_ms - pod_state.started_ms >= policy.healthy_after_ms
+    healthy = now_ms - pod_state.since_ms >= policy.healthy_after_ms
     return Crashes(1 if earlier is None or healthy else earlier.count + 1, now_ms)
 
 
 def _seen(
-    pod: Pod, last: IncarnationSeen | None, memory: PoolMemory, group: GroupSeen | None
+    pod: Pod, last: IncarnationSeen | None, memory: PoolMemory, group: GroupSeen | None, now_ms: int
 ) -> IncarnationSeen:
     asked = memory.asked.get(pod.identity)
     told_to_end = (
@@ -161,12 +168,14 @@ def _seen(
     stopping = pod.phase is Phase.TERMINATING or told_to_end
     remembered = memory.slots is not None
     joined: bool | None = False if remembered or pod.phase is Phase.PENDING else None
+    since_ms = now_ms
     if last is not None and last.incarnation == pod.incarnation:
+        since_ms = last.since_ms
         stopping = stopping or last.stopping
         joined = last.joined
     if _member(pod, group) is not None:
         joined = True
-    return IncarnationSeen(pod.uid, pod.incarnation, pod.started_ms, stopping, joined)
+    return IncarnationSeen(pod.uid, pod.incarnation, since_ms, pod.restarts, stopping, joined)
 
 
 def _cut_off(

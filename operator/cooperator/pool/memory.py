@@ -14,13 +14,15 @@ from cooperator.pool.actions import Action
 class IncarnationSeen:
     """The last observed incarnation of a pod.
 
-    ``stopping``: it had been asked to end, so its end is not a crash. ``joined``: it has been a member; None
-    if it may have been one before this memory began.
+    ``since_ms``: when it was first observed, by the clock of this host: the machine that it runs on has
+    another one. ``restarts``: as in ``Pod``. ``stopping``: it had been asked to end, so its end is not a
+    crash. ``joined``: it has been a member; None if it may have been one before this memory began.
     """
 
     uid: str
     incarnation: str
-    started_ms: int
+    since_ms: int
+    restarts: int = 0
     stopping: bool = False
     joined: bool | None = None
 

@@ -36,7 +36,7 @@ class Pod:
     """One pod of the pool, in its newest incarnation.
 
     ``uid`` names the object, ``incarnation`` the run (a container that is restarted inside its pod keeps the
-    uid and has a new incarnation). ``started_ms``: when this incarnation began.
+    uid and has a new incarnation). ``restarts``: how many incarnations the object had before this one.
     ``terminating_since_ms``: since when it is TERMINATING. ``node``: empty while it is not on a node, or
     where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
     ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
@@ -49,7 +49,7 @@ class Pod:
     incarnation: str
     phase: Phase
     revision: str
-    started_ms: int
+    restarts: int = 0
     mark: Mark | None = None
     terminating_since_ms: int | None = None
     node: str = ""

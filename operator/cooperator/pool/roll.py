@@ -64,7 +64,7 @@ def roll(
         picked = set(sorted(working, key=lambda i: -current[i].ordinal)[: max(budget, 0)])
     replacing = frozenset(begun | idle | picked)
     ready_timeout_ms = desired.policy.ready_timeout_ms
-    waiting = [current[i].pod.started_ms + ready_timeout_ms for i in current if _awaited(current[i])]
+    waiting = [current[i].since_ms + ready_timeout_ms for i in current if _awaited(current[i])]
     reports = [
         Report(
             ReportReason.NOT_READY,
@@ -139,5 +139,5 @@ def _late(current: Mapping[str, PodState], desired: PoolDesired, now_ms: int) ->
         for identity, pod_state in current.items()
         if _awaited(pod_state)
         and pod_state.pod.revision == desired.revision
-        and now_ms - pod_state.pod.started_ms >= desired.policy.ready_timeout_ms
+        and now_ms - pod_state.since_ms >= desired.policy.ready_timeout_ms
     )

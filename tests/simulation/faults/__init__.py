@@ -1,9 +1,9 @@
 """Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen, and
-``NodeIsInterrupted`` and ``LearnersStall``, which are drawn by themselves, so that earlier seeds keep their
-histories."""
+``NodeIsInterrupted``, ``LearnersStall`` and those in ``DRAWN_APART``, which are drawn by themselves, so that
+earlier seeds keep their histories."""
 
 from tests.simulation.faults.base import Fault
-from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogsAreDown
+from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogReaderHangs, LogsAreDown
 from tests.simulation.faults.changes import (
     ConnectorIsCreated,
     ConnectorIsDeleted,
@@ -16,6 +16,7 @@ from tests.simulation.faults.changes import (
 )
 from tests.simulation.faults.machines import (
     MachineFreezes,
+    NodeClockIsSetBack,
     NodeIsCordoned,
     NodeIsDeleted,
     NodeIsDrained,
@@ -46,6 +47,7 @@ from tests.simulation.faults.network import (
 )
 from tests.simulation.faults.operators import (
     ClockJumps,
+    MemberIsNotSeen,
     OperatorIsKilled,
     OperatorIsPaused,
     OperatorLosesApi,
@@ -101,8 +103,12 @@ ALL: tuple[type[Fault], ...] = (
     WorkerIsScaled,
 )
 
+DRAWN_APART: tuple[type[Fault], ...] = (LogReaderHangs, MemberIsNotSeen, NodeClockIsSetBack)
+"""In a fourth of all worlds some of these happen, too."""
+
 __all__ = [
     "ALL",
+    "DRAWN_APART",
     "Fault",
     "LearnersStall",
     "MemberIsKilled",

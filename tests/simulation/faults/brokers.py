@@ -27,6 +27,20 @@ class LogsAreDown(Fault):
         return f"the topics are away {self.lasting(200, self.random.choice([1_000, 8_000]), heal)}"
 
 
+class LogReaderHangs(Fault):
+    """What one process reads of its topics is not delivered to it; everything else of it runs."""
+
+    def happen(self) -> str:
+        simulation = self.simulation
+        process = self.one_of([*simulation.operators, *simulation.members])
+        if process is None:
+            return ""
+        topics = simulation.topics
+        topics.silent.append(process)
+        duration = self.lasting(500, 12_000, lambda: topics.silent.remove(process))
+        return f"{process.name} reads no topic {duration}"
+
+
 class BrokerIsBusy(Fault):
     """Nobody reaches it, and nobody is notified."""
 

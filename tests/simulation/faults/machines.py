@@ -144,6 +144,25 @@ class NodeIsInterrupted(OfNode):
         return f"{node} will go in {deadline_ms} ms, {duration}"
 
 
+class NodeClockIsSetBack(OfNode):
+    """A machine's clock was ahead since it booted, and is set right (NTP) while a member there restarts."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        machine = self.simulation.cluster.machines[self.node()]
+        members = [member for member in self.simulation.members if member.place == machine.name]
+        if not members:
+            return ""
+        back_ms = self.random.choice([2_000, 30_000, 600_000])
+        # The simulation begins 1,000 s after 1970, before which there is no time.
+        machine.clock_ms = max(machine.clock_ms, back_ms - 600_000)
+        member = self.random.choice(members)
+        member.kill()
+        machine.clock_ms -= back_ms
+        return f"{member.name} is killed, and the clock of {machine.name} is set back by {back_ms} ms"
+
+
 class NodeIsDeleted(OfNode):
     """Only the Node object is deleted; the machine's processes run until its kubelet learns of it."""
 

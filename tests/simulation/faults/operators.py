@@ -108,6 +108,22 @@ class WatchIsLost(OfOperator):
         return f"{operator.name} sees no pods for {blind_ms} ms"
 
 
+class MemberIsNotSeen(OfOperator):
+    """The operator's view of the API lacks a pod whose member is in the group."""
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        operator = self.operator()
+        member = self.one_of(self.simulation.members)
+        if operator is None or member is None:
+            return ""
+        hidden = operator.informer.hidden
+        hidden.add(member.identity)
+        duration = self.lasting(1_000, 15_000, lambda: hidden.discard(member.identity))
+        return f"{operator.name} does not see {member.identity} {duration}"
+
+
 class ClockJumps(OfOperator):
     """The wall clock of a running operator jumps; one that starts later has a correct clock again."""
 
