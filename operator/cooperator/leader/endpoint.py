@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -13,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from cooperator.leader.http_listener import HttpListener
 from cooperator.leader.tls import ServerCertificates
-from cooperator.supervision import supervised
+from cooperator.supervision import keep_turning, supervised, trouble
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +72,16 @@ class Endpoint:
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        turning = self._loop.create_task(keep_turning())
         self._loop.run_forever()
+        turning.cancel()
         # Such as connections whose client still sends the body of a request that was refused.
         left = asyncio.all_tasks(self._loop)
         for task in left:
@@ -118,6 +122,12 @@ class Endpoint:
             await self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+
+async def answer_health(request: web.Request) -> web.StreamResponse:
+    """200, or 503 with the threads that stand still and whatever else does not work in this process."""
+    found = trouble()
+    return web.Response(status=503 if found else 200, text=found or "ok")
 
 
 async def body_of(request: web.Request) -> bytes:

@@ -34,12 +34,14 @@ from cooperator.logs import (
 )
 from cooperator.model import ClusterConfig, Memory, Policy, PolicyName
 from cooperator.reconciliation import Answer, Records, Rejection, Report
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 from cooperator.wire import DecodeError, FencingRecord, Record, RestartRecord
 
 log = logging.getLogger(__name__)
 
 READ_LOGS_MS = 10_000
+_STEP_S = 120.0
+"""No part of a step takes longer: it waits for a few requests at most."""
 _WRITES = (ev.SaveMemory, ev.SaveGroup, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
 
 
@@ -94,7 +96,7 @@ class LeaderThread:
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
         )
-        self._thread = supervised(self._be, "lead")
+        self._thread = supervised(self._be, "lead", limit_s=_STEP_S)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
     # --- thread-safe methods ------------------------------------------------------------------------
@@ -225,10 +227,12 @@ class LeaderThread:
 
     def _run(self) -> None:
         while True:
+            turn()
             try:
-                step = self._queue.get(timeout=self._patience_s())
+                step = self._queue.get(timeout=min(TURN_S, self._patience_s()))
             except queue.Empty:
-                self._wake_up()
+                if self._patience_s() == 0.0:
+                    self._wake_up()
                 continue
             if step is None:
                 break
@@ -239,9 +243,9 @@ class LeaderThread:
         self._actuator.wake_at_ms = None
         self._step(lambda: self._handle(ev.Tick()))
 
-    def _patience_s(self) -> float | None:
+    def _patience_s(self) -> float:
         wake_at_ms = self._actuator.wake_at_ms
-        return None if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
+        return TURN_S if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
 
     def _step(self, step: Callable[[], None]) -> None:
         if self._joins:
@@ -363,6 +367,7 @@ class LeaderThread:
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for number, instruction in enumerate(instructions):
+            turn()
             self._writing = isinstance(instruction, _WRITES)
             try:
                 self._actuator.carry_out(instruction)

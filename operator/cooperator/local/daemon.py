@@ -69,13 +69,17 @@ def host_pid(state: StateDir) -> int | None:
     return None
 
 
+def host_command(state: StateDir) -> list[str]:
+    """Returns the command line of the daemon."""
+    return [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
+
+
 def start_host(state: StateDir, timeout_s: float = 30) -> None:
     """Starts the daemon, detached; returns when it answers. Raises ``HostFailed`` with its output."""
     from cooperator.local import processes
 
     said = state.host_log.stat().st_size if state.host_log.exists() else 0
-    command = [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
-    child = processes.spawn(command, f"host-{os.getpid()}", state.host_log)
+    child = processes.spawn(host_command(state), f"host-{os.getpid()}", state.host_log)
     deadline = time.monotonic() + timeout_s
     while True:
         with contextlib.suppress(HostAway):

@@ -7,13 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 SLOW_S: Final = 0.25
+_CALL_S: Final = 30.0
+"""No call takes longer: followers wait for single requests at most."""
 
 
 def call_all(callbacks: Iterable[Callable[[T], None]], value: T) -> None:
@@ -51,14 +53,15 @@ class SerialExecutor:
             return self._changed.wait_for(lambda: self.weight <= most, timeout_s)
 
     def close(self) -> None:
-        """Drop waiting calls. When this returns no call is running, except one that called this itself."""
+        """Drop waiting calls. When this returns no call is running, except one of this thread, or one that
+        stands still."""
         with self._changed:
             self.closed = True
             self.calls.clear()
             self.weight = 0
             self._changed.notify_all()
             if self.runner is not threading.current_thread():
-                self._changed.wait_for(lambda: self.runner is None)
+                self._changed.wait_for(lambda: self.runner is None, _CALL_S)
 
 
 class CallbackThreads:
@@ -105,7 +108,7 @@ class CallbackThreads:
             idle = self._worker if self._calling_since is None else None
             self._changed.notify_all()
         if idle is not None:
-            idle.join()
+            idle.join(_CALL_S)
 
     def _work(self) -> None:
         """Let a new thread do the work from now on. The caller holds the lock."""
@@ -126,6 +129,7 @@ class CallbackThreads:
     def _next(self, me: threading.Thread) -> tuple[SerialExecutor, Callable[[], None]] | None:
         with self._changed:
             while self._worker is me and not self._closed:
+                turn()
                 if self._ready:
                     executor = self._ready.popleft()
                     if executor.calls:
@@ -135,7 +139,7 @@ class CallbackThreads:
                         self._calling_since = time.monotonic()
                         return executor, call
                 else:
-                    self._changed.wait()
+                    self._changed.wait(TURN_S)
             return None
 
     def _done(self, me: threading.Thread, executor: SerialExecutor) -> None:
