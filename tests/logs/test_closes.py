@@ -28,7 +28,8 @@ class Cluster:
 
     def consumer(self, group_id: str, on_error: object) -> Any:
         self.made += 1
-        consumer = SimpleNamespace(close=lambda: self._close(consumer), poll=self._poll)
+        consumer = SimpleNamespace(poll=self._poll)
+        consumer.close = lambda: self._close(consumer)
         return consumer
 
     def _poll(self, timeout_s: float) -> None:
@@ -60,12 +61,13 @@ def cluster() -> Iterator[Cluster]:
 def test_the_reader_goes_on_and_the_process_learns_of_the_second_close_that_hangs(
     supervisor: ThreadSupervisor, cluster: Cluster
 ) -> None:
-    supervisor.on_exhausted = MagicMock()
+    told = MagicMock()
+    supervisor.on_exhausted = told
     shared: Any = cluster
     reader = Reader(shared, "lake")
     eventually(lambda: cluster.made >= 3, what="the reader takes a third consumer")
     assert len(cluster.closing) >= 2, "those before are still being closed"
-    eventually(lambda: supervisor.on_exhausted.call_count)
+    eventually(lambda: told.call_count)
     assert trouble() == (
         "the consumer of the reader of cluster is the second client within 10 minutes that does not close: "
         "this process hands over and ends, to be started again"

@@ -115,6 +115,8 @@ class No(Yes):
 def run(target: Callable[..., Any], object_: MagicMock, injector: Injector) -> ThreadSupervisor:
     """Run a thread's function on ``object_`` until it ends; returns the thread's supervisor."""
     code: CodeType = target.__code__
+    # Otherwise it is the lock of all mocks, which the thread would take with it.
+    object_._lock = type(object_)()
 
     def at_line(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":

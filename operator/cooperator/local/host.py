@@ -22,11 +22,12 @@ from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Wor
 from cooperator.host.platform import Goal, Wanted
 from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
-from cooperator.leader.endpoint import Endpoint, answer_health, error_answer, json_answer
+from cooperator.leader.door import Door
+from cooperator.leader.endpoint import Endpoint, answer_health, body_of, error_answer, json_answer
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
-from cooperator.local.daemon import host_lock
+from cooperator.local.daemon import host_lock, make_token
 from cooperator.local.front import Fronts
 from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import MemberProcesses
@@ -82,7 +83,8 @@ class Host:
             "POST /restart": self._post_restart,
             "POST /state": self._post_state,
         }
-        self._endpoint = Endpoint("127.0.0.1", 0, routes)
+        door = Door(token=make_token(state), is_local=True)
+        self._endpoint = Endpoint("127.0.0.1", 0, routes, door=door)
         self._ending = threading.Event()
         self.is_exhausted = False
 
@@ -251,10 +253,10 @@ class Host:
         The body is ``{"namespace", "connector", "include_tasks", "only_failed", "task"}``.
         """
         if request.content_type != "application/json":
-            # A browser cannot send this type on behalf of a foreign page.
             return error_answer(415, "send application/json")
+        body = await body_of(request)
         try:
-            asked = json.loads(await request.read())
+            asked = json.loads(body)
             namespace = str(asked["namespace"])
             task = None if asked.get("task") is None else int(asked["task"])
             record = RestartRecord(
@@ -273,8 +275,9 @@ class Host:
         """Handles a question ``{"namespace", "connector", "query"}`` about the state of a connector."""
         if request.content_type != "application/json":
             return error_answer(415, "send application/json")
+        body = await body_of(request)
         try:
-            asked = json.loads(await request.read())
+            asked = json.loads(body)
             query = decode(asked["query"])
             name = (str(asked["namespace"]), str(asked["connector"]))
         except StateError as error:

@@ -118,7 +118,10 @@ class CallbackThreads:
 
     def _run(self) -> None:
         me = threading.current_thread()
-        while (taken := self._next(me)) is not None:
+        while self._is_worker(me):
+            turn()
+            if (taken := self._next(me)) is None:
+                continue
             executor, call = taken
             try:
                 call()
@@ -126,20 +129,24 @@ class CallbackThreads:
                 logger.exception("a call of the %s failed: %r", self._name, call)
             self._done(me, executor)
 
-    def _next(self, me: threading.Thread) -> tuple[SerialExecutor, Callable[[], None]] | None:
+    def _is_worker(self, me: threading.Thread) -> bool:
+        """Return whether the calling thread does the work; waits a while if there is none."""
         with self._changed:
-            while self._worker is me and not self._closed:
-                turn()
-                if self._ready:
-                    executor = self._ready.popleft()
-                    if executor.calls:
-                        call, weight = executor.calls.popleft()
-                        executor.weight -= weight
-                        executor.runner = me
-                        self._calling_since = time.monotonic()
-                        return executor, call
-                else:
-                    self._changed.wait(TURN_S)
+            if self._worker is me and not self._closed and not self._ready:
+                self._changed.wait(TURN_S)
+            return self._worker is me and not self._closed
+
+    def _next(self, me: threading.Thread) -> tuple[SerialExecutor, Callable[[], None]] | None:
+        """Return the next call; None: there is none now."""
+        with self._changed:
+            while self._ready and self._worker is me and not self._closed:
+                executor = self._ready.popleft()
+                if executor.calls:
+                    call, weight = executor.calls.popleft()
+                    executor.weight -= weight
+                    executor.runner = me
+                    self._calling_since = time.monotonic()
+                    return executor, call
             return None
 
     def _done(self, me: threading.Thread, executor: SerialExecutor) -> None:
