@@ -105,7 +105,7 @@ def plants(monkeypatch: pytest.MonkeyPatch) -> list[Plant]:
         for plant in made[-1:]:
             if plant.heartbeat is heartbeat:
                 plant.reached.set()
-                plant.thawed.wait(60)
+                plant.thawed.wait(300)
         goes_on(heartbeat)
 
     monkeypatch.setattr(Heartbeat, "turn", turn_or_block)
@@ -222,7 +222,7 @@ class Health:
 
     def asked(self) -> tuple[int, str]:
         try:
-            with urlopen(f"{self.url}healthz", timeout=10) as answer:
+            with urlopen(f"{self.url}healthz", timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as refused:
             return refused.code, refused.read().decode()
@@ -263,14 +263,14 @@ def test_health_names_each_thread_that_stands_still(
         for heartbeat in known:
             plant = Plant(heartbeat)
             plants.append(plant)
-            assert plant.reached.wait(40), f"{heartbeat.thread} does not turn while it waits for work"
+            assert plant.reached.wait(120), f"{heartbeat.thread} does not turn while it waits for work"
             supervisor.clock.now_s += heartbeat.limit_s + 7
             silent = f"the thread {heartbeat.thread!r} has stood still for {heartbeat.limit_s + 7:.0f} s, "
             named = f"{silent}and must turn within {heartbeat.limit_s:g} s"
             # The others turn again first.
-            eventually(lambda named=named: health.says(503, named), 40)  # type: ignore[misc]
+            eventually(lambda named=named: health.says(503, named), 120)  # type: ignore[misc]
             plant.thawed.set()
-            eventually(lambda: health.says(200, "ok"), 40)
+            eventually(lambda: health.says(200, "ok"), 120)
 
 
 # --- heartbeats -----------------------------------------------------------------------------------------

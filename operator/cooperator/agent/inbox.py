@@ -45,5 +45,5 @@ class Inbox:
             events.append(following.event)
             if len(events) == _AT_ONCE or self.queue.empty():
                 return events, None
-            following = self.queue.get_nowait()
+            following = self.queue.get(timeout=0)
         return events, following

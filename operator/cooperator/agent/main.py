@@ -211,9 +211,9 @@ class Agent:
     def _step(self) -> None:
         turn()
         try:
-            events, event_of = self._inbox.next(min(TURN_S, self._patience_s()))
+            events, event_of = self._inbox.next(_at_most(TURN_S, self._patience_s()))
         except queue.Empty:
-            if self._patience_s() > 0:
+            if self._patience_s() != 0:
                 return
             self._timer_ms = None
             events, event_of = (), _tick
@@ -266,8 +266,8 @@ class Agent:
                 log.warning("starting before the status is on the log: %s", error)
         yield from starts
 
-    def _patience_s(self) -> float:
-        return TURN_S if self._timer_ms is None else max(0.0, (self._timer_ms - now_ms()) / 1000)
+    def _patience_s(self) -> float | None:
+        return None if self._timer_ms is None else max(0.0, (self._timer_ms - now_ms()) / 1000)
 
     def _carry_out(self, instruction: do.Instruction) -> None:
         match instruction:
@@ -373,6 +373,10 @@ class Agent:
         self._logs.close()
         self._watchdog.close()
         return code
+
+
+def _at_most(limit_s: float, patience_s: float | None) -> float:
+    return limit_s if patience_s is None else min(limit_s, patience_s)
 
 
 def _tick(supervisor: SynchronizedSupervisor) -> ev.Event:

@@ -51,14 +51,14 @@ class _Session:
 
         ``earlier``: the previous session, whose member this one continues.
         """
-        Task(self.loop, self._keep_turning)
         incarnation = Task(self.loop, lambda: self._live(earlier), then=self.end)
         if not stopping.is_set():
             await wait_for(self.loop, self._ended, None)
         if incarnation.done:
             incarnation.result()
 
-    async def _keep_turning(self) -> None:
+    async def keep_turning(self) -> None:
+        """Turn until the end, for the thread that drives the loop."""
         while not self._ended.is_done:
             turn()
             await sleep_ms(self.loop, TURN_S * 1000)
@@ -212,6 +212,7 @@ class Membership:
         session = _Session(self._config, self._listener)
         self._session = session
         self._running.set()
+        Task(session.loop, session.keep_turning)
         try:
             session.loop.run(session.run, self._last, self._stopping)
             if self._stopping.is_set():

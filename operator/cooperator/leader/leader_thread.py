@@ -228,10 +228,11 @@ class LeaderThread:
     def _run(self) -> None:
         while True:
             turn()
+            patience_s = self._patience_s()
             try:
-                step = self._queue.get(timeout=min(TURN_S, self._patience_s()))
+                step = self._queue.get(timeout=TURN_S if patience_s is None else min(TURN_S, patience_s))
             except queue.Empty:
-                if self._patience_s() == 0.0:
+                if self._patience_s() == 0:
                     self._wake_up()
                 continue
             if step is None:
@@ -243,9 +244,9 @@ class LeaderThread:
         self._actuator.wake_at_ms = None
         self._step(lambda: self._handle(ev.Tick()))
 
-    def _patience_s(self) -> float:
+    def _patience_s(self) -> float | None:
         wake_at_ms = self._actuator.wake_at_ms
-        return TURN_S if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
+        return None if wake_at_ms is None else max(0.0, (wake_at_ms - self._clock_ms()) / 1000)
 
     def _step(self, step: Callable[[], None]) -> None:
         if self._joins:
