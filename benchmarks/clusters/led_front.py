@@ -22,7 +22,7 @@ from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.planner.view import Facts
 from cooperator.rest.app import RestServer
 from cooperator.rest.of_worker import front_of
-from cooperator.supervision import end_process_on_death
+from cooperator.supervision import supervise_process
 
 _LOOK_S: Final = 0.05
 
@@ -86,7 +86,7 @@ def facts_of(said: dict[str, Any]) -> Facts:
 def main(file: Path) -> None:
     said = json.loads(file.read_text())
     log_to_stderr(LogFormat.TEXT)
-    end_process_on_death()
+    supervise_process()
     prepare_process()
     [worker] = parse(json.dumps(said["worker"]), str(file))
     assert isinstance(worker, Worker)

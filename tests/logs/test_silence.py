@@ -15,6 +15,7 @@ from cooperator.logs import KafkaTransport
 from cooperator.logs.kafka import reader, settings
 from cooperator.logs.silence import Silence
 from cooperator.logs.transport import Batch, TopicReader
+from cooperator.supervision import ThreadSupervisor, threads
 from cooperator.wire import Record
 from tests.harness.support import eventually
 
@@ -86,6 +87,16 @@ class DeafenableConsumer(Consumer):
         if self.deaf:
             self.pause(self.assignment())
         return super().poll(timeout)
+
+
+class HangingConsumer(DeafenableConsumer):
+    """Its close does not return until the test ends."""
+
+    let_go: threading.Event
+
+    def close(self) -> None:
+        self.let_go.wait(120)
+        super().close()
 
 
 class CountingAdmin(AdminClient):
@@ -198,6 +209,36 @@ def test_a_consumer_that_stops_receiving_is_replaced_and_no_record_is_missed(
     assert reports in caplog.text
     assert "status" not in caplog.text, "the follower missed nothing"
     assert silent.reports == []
+
+
+@pytest.mark.real
+def test_consumers_whose_close_hangs_are_replaced_and_no_record_is_missed(
+    silent: SilentReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = ThreadSupervisor(close_s=0.5)
+    ended = threading.Event()
+    supervisor.on_exhausted = ended.set
+    monkeypatch.setattr(threads, "of_process", supervisor)
+    HangingConsumer.let_go = threading.Event()
+    monkeypatch.setattr(settings, "Consumer", HangingConsumer)
+    configs, status = silent.follow("configs"), silent.follow("status")
+    try:
+        for number in range(2):
+            silent.consumers[-1].deaf = True
+            silent.looks_again(2)
+            silent.write("configs", f"config {number}")
+            eventually(lambda number=number: len(configs.taken) == number + 1, 30)  # type: ignore[misc]
+            silent.write("status", f"status {number}")
+            eventually(lambda number=number: len(status.taken) == number + 1, 30)  # type: ignore[misc]
+        assert configs.taken == ["config 0", "config 1"]
+        assert status.taken == ["status 0", "status 1"]
+        assert len(silent.consumers) == 3
+        assert ended.wait(30), "two consumers were abandoned"
+        assert "is the second client within 10 minutes that does not close" in supervisor.trouble()
+        for topic_reader in silent.topic_readers:
+            topic_reader.close()
+    finally:
+        HangingConsumer.let_go.set()
 
 
 @pytest.mark.real

@@ -13,6 +13,7 @@ from cooperator.connectors.output import committed_files
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
+from tests.runtime.test_data_sources import declare
 
 
 def pipeline(source: str, sink: str, **options: str) -> dict[str, str]:
@@ -91,21 +92,28 @@ def by_value() -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(data_sources)
 
 
+@pytest.fixture
+def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that declares the test's data sources."""
+    classes = "tests.runtime.data_sources"
+    declare(tmp_path / "site", monkeypatch, f"counting = {classes}:Counting\nlines = {classes}:Lines")
+
+
 @pytest.mark.real
-@pytest.mark.usefixtures("by_value")
+@pytest.mark.usefixtures("by_value", "declared")
 def test_python_data_sources_are_read_and_written(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out, lines = tmp_path / "out", tmp_path / "lines"
     reading = pipeline(
         "counting",
         "parquet",
-        data__sources="tests.runtime.data_sources:Counting",
+        data__sources="counting",
         source__options__count="25",
         sink__options__path=str(out),
     )
     writing = pipeline(
         "parquet",
         "lines",
-        data__sources="tests.runtime.data_sources:Lines",
+        data__sources="lines",
         source__schema="number INT",
         source__options__path=str(out),
         sink__options__path=str(lines),
@@ -128,7 +136,7 @@ def test_a_refusal_of_spark_at_the_start_is_reported_by_its_root_cause(
     (tmp_path / "file").write_text("no directory")
     unknown = (
         "option '{}' = '{}': is not a format that Spark has here; did you mean '{}'? Otherwise add its "
-        "package to spec.spark.packages, or its class to data.sources"
+        "package to spec.spark.packages, or its name to data.sources"
     )
     below, out = tmp_path / "file" / "below", tmp_path / "out"
     problems = {
@@ -201,7 +209,7 @@ def test_a_setting_that_the_rows_do_not_support_is_a_permanent_failure(
 
 def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
     config = pipeline("counting", "lines", source__options__path="items/all", sink__options__path="items")
-    assert validate("spark", {**config, "data.sources": "a:B,a:C"}) == []
+    assert validate("spark", {**config, "data.sources": "a,b-c"}) == []
     references = pipeline("json", "json", source__options__path="${env:IN}", sink__options__path="${env:OUT}")
     assert validate("spark", references) == []
 
@@ -239,7 +247,11 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
             "option 'units' = ",
         ),
         ({"sink.output.mode": "update"}, "is not possible for files; use append"),
-        ({"data.sources": "a.b"}, "option 'data.sources' = 'a.b': names no class; write module:Class"),
+        (
+            {"data.sources": "os:system"},
+            "option 'data.sources' = 'os:system': is not a list of declared names; write names of the entry "
+            "points of cooperator.data_sources, separated by commas",
+        ),
         ({"source.option.path": "/a"}, "is not an option of this class; did you mean"),
         ({"source.options.*": "x"}, "option 'source.options.*' = 'x': should be a valid dictionary; use"),
         (

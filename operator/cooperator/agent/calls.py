@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from cooperator.leader.tls import SERVER_NAME, LeaderTrust, certificate_problem
 from cooperator.model import SessionKey
 from cooperator.reconciliation import Answer, Rejection
 from cooperator.reconciliation.messages import decode_answer, encode_report
-from cooperator.supervision import supervised
+from cooperator.supervision import keep_turning, supervised
 from cooperator.wire import DecodeError, LearnerReport, encode_learner_report, sign
 
 log = logging.getLogger(__name__)
@@ -48,13 +49,15 @@ class LeaderCalls:
         self._loop = asyncio.new_event_loop()
         self._thread = supervised(self._run, "leader-calls")
         self._client: aiohttp.ClientSession | None = None
+        self._turning: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=5)
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=5)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=5)
 
@@ -171,7 +174,8 @@ class LeaderCalls:
         self._loop.close()
 
     async def _open(self) -> None:
-        self._client = aiohttp.ClientSession()
+        self._client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_POST_S))
+        self._turning = asyncio.create_task(keep_turning())
 
     async def _close(self) -> None:
         calls = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -33,7 +33,7 @@ class Inbox:
         self.queue: queue.SimpleQueue[EventOf] = queue.SimpleQueue()
         self.put: Put = self.queue.put
 
-    def next(self, timeout_s: float | None) -> tuple[Sequence[Event], EventOf | None]:
+    def next(self, timeout_s: float) -> tuple[Sequence[Event], EventOf | None]:
         """Returns the events of the runtime that are first in the queue, and what follows them.
 
         A hand-over stops and starts hundreds of tasks at once. Raises queue.Empty when there is nothing for
@@ -45,5 +45,5 @@ class Inbox:
             events.append(following.event)
             if len(events) == _AT_ONCE or self.queue.empty():
                 return events, None
-            following = self.queue.get()
+            following = self.queue.get(timeout=0)
         return events, following

@@ -10,7 +10,7 @@ from cooperator.agent.calls import LeaderCalls
 from cooperator.agent.learner_talk import LearnerStanding, LearnerTalk
 from cooperator.model import LearnerProgress, TaskId
 from cooperator.runtime import Runtime
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 from cooperator.wire import DecodeError, LearnerReport, decode_learner_answer
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,7 @@ class LearnerThread:
 
     def _run(self) -> None:
         while not self._ended:
+            turn()
             try:
                 self._look()
             except Exception:
@@ -60,7 +61,7 @@ class LearnerThread:
                 log.exception("could not learn what the leader names")
             # Without such a connector only a change of the connectors can matter.
             asks = bool(self._wanted) or self._talk.is_asked
-            self._woken.wait(LOOK_S if asks else None)
+            self._woken.wait(LOOK_S if asks else TURN_S)
             self._woken.clear()
 
     def question(self) -> tuple[str, LearnerReport] | None:

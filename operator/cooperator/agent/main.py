@@ -38,6 +38,7 @@ from cooperator.model import Epoch, StateReplicas, TaskId, TaskState
 from cooperator.model.status import HUNG
 from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
+from cooperator.supervision import TURN_S, threads, turn
 from cooperator.telemetry import Families, start_sending
 from cooperator.telemetry.settings import resource_attributes
 from cooperator.wire import RestartRecord
@@ -181,9 +182,10 @@ class Agent:
         if self._learners is not None:
             self._learners.start()
         log.info("member %s of group %s at %s", self.options.identity, self.options.group_id, self.url)
-        while self._code is None:
-            self._step()
-        return self._end(self._code)
+        with threads.of_process.beating("member"):
+            while self._code is None:
+                self._step()
+            return self._end(self._code)
 
     def _is_reconciliation_asked(self) -> bool:
         """Whether the group's policy asks for reconciliation without rounds, or is not known yet. Any thread.
@@ -207,9 +209,12 @@ class Agent:
     # The main loop
 
     def _step(self) -> None:
+        turn()
         try:
-            events, event_of = self._inbox.next(self._patience_s())
+            events, event_of = self._inbox.next(_at_most(TURN_S, self._patience_s()))
         except queue.Empty:
+            if self._patience_s() != 0:
+                return
             self._timer_ms = None
             events, event_of = (), _tick
         for proof in self._proofs.take():
@@ -240,6 +245,7 @@ class Agent:
 
     def _carry_out_all(self, instructions: Sequence[do.Instruction]) -> None:
         for instruction in self._reported_first(instructions):
+            turn()
             try:
                 self._carry_out(instruction)
             except Exception:
@@ -360,11 +366,17 @@ class Agent:
         if not self._runtime.close(_CLOSE_S):
             log.critical("the runtime cannot be closed: killing the process group")
             self._watchdog.kill()
+        turn()
         self._calls.close()
         self._endpoint.stop()
+        turn()
         self._logs.close()
         self._watchdog.close()
         return code
+
+
+def _at_most(limit_s: float, patience_s: float | None) -> float:
+    return limit_s if patience_s is None else min(limit_s, patience_s)
 
 
 def _tick(supervisor: SynchronizedSupervisor) -> ev.Event:
@@ -395,6 +407,7 @@ def run_worker(options: WorkerOptions) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    threads.of_process.on_exhausted = agent.drain
     try:
         agent.open()
     except BaseException:

@@ -11,8 +11,15 @@ from cooperator.agent.metrics import MemberMetrics
 from cooperator.agent.offsets import OffsetsPage
 from cooperator.agent.options import WorkerOptions
 from cooperator.agent.synchronized import SynchronizedSupervisor
-from cooperator.leader.endpoint import POSTS_TO_LEADERS, Handler, error_answer, json_answer
+from cooperator.leader.endpoint import (
+    POSTS_TO_LEADERS,
+    Handler,
+    answer_health,
+    error_answer,
+    json_answer,
+)
 from cooperator.model import INSTANCE, TaskId
+from cooperator.supervision import trouble
 
 
 class Pages:
@@ -35,6 +42,7 @@ class Pages:
     def routes(self) -> dict[str, Handler]:
         return {
             "GET /": self._root,
+            "GET /healthz": answer_health,
             "GET /metrics": self._metrics.answer,
             "GET /tasks": self._tasks,
             "POST /offsets": self._offsets.answer,
@@ -59,6 +67,7 @@ class Pages:
                 "runtime": report.warmth.value,
                 "owned": len(report.owned),
                 "config_offset": report.config_offset,
+                "trouble": trouble(),
             },
         )
 

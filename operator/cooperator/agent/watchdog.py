@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
-from cooperator.supervision import supervised
+from cooperator.supervision import supervised, turn
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,7 @@ class ProcessWatchdog:
     def _live(self) -> None:
         """A process that is frozen gives no sign of life."""
         while not self._closed.wait(_PULSE_S):
+            turn()
             self._say("alive")
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -16,7 +16,7 @@ from cooperator.crd.connector_names import named
 from cooperator.crd.kafka import SecurityProtocol
 from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.model import Desired
-from cooperator.supervision import end_process_on_death
+from cooperator.supervision import supervise_process, threads, trouble
 from cooperator.terminal.console import Console
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def leader(
     from cooperator.leader.service import LeaderService, NotLeading
 
     log_to_stderr(log_format)
-    end_process_on_death()
+    supervise_process()
     prepare_process()
     console = Console()
     try:
@@ -127,6 +127,7 @@ def leader(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
+    threads.of_process.on_exhausted = ended.set
     service.start()
     console.say(f"taking the lead of group {worker.group_id}; its members reach this leader at {service.url}")
     unmanaged: Sequence[str] = ()
@@ -150,6 +151,9 @@ def leader(
         except TimeoutError as error:
             console.error(f"{error}. The tasks stay in place, but the next leader may move some of them")
     service.stop()
+    if found := trouble():
+        console.error(found)
+        raise typer.Exit(1)
     if service.is_fenced:
         console.error(
             f"group {worker.group_id} is led by another process that was started with the same --cluster, "

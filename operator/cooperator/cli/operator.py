@@ -12,7 +12,7 @@ import typer
 
 from cooperator.cli.options import LogFormatOption, server_certificates
 from cooperator.log_lines import LogFormat, log_to_stderr
-from cooperator.supervision import end_process_on_death
+from cooperator.supervision import supervise_process
 from cooperator.telemetry import OtlpInvalid, metrics_url
 from cooperator.terminal.console import Console
 
@@ -120,7 +120,7 @@ def operator(
     from cooperator.leader.process import prepare_process
 
     log_to_stderr(log_format)
-    end_process_on_death()
+    supervise_process()
     prepare_process()
     console = Console()
     if otlp_endpoint:

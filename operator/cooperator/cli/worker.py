@@ -13,7 +13,7 @@ from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
 from cooperator.oauthbearer import token_file
-from cooperator.supervision import end_process_on_death
+from cooperator.supervision import supervise_process
 from cooperator.terminal.console import Console
 
 
@@ -166,7 +166,7 @@ def worker(
     from cooperator.agent.main import run_worker
 
     log_to_stderr(log_format)
-    end_process_on_death()
+    supervise_process()
     code = run_worker(options)
     # Exit without waiting for threads of connectors and clients: the watchdog is gone by now.
     os._exit(code)

@@ -36,6 +36,7 @@ from cooperator.connectors.topics import (
     refuse_own_topic,
 )
 from cooperator.log_lines import LibrdkafkaLog
+from cooperator.supervision import close_aside
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +224,7 @@ def latest_values(
         consumer.assign([each for each in partitions if each.partition in ends])
         return _read_to(consumer, ends, is_wanted, patience)
     finally:
-        consumer.close()
+        close_aside(consumer.close, f"consumer of {topic}")
 
 
 def _read_to(

@@ -1,15 +1,15 @@
 """``spark``: copies any stream that Spark can read to any sink that it can write.
 
-The formats are Spark's own or Python Data Sources (``data.sources`` names the classes to register). There is
+The formats are Spark's own or Python Data Sources (``data.sources`` names those to register). There is
 one unit, or one for each entry of ``units``, each with a checkpoint of its own. Spark's file sinks are
 exactly once, by their ``_spark_metadata``; all other sinks are at least once: after a crash the newest batch
 may be written again.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from cooperator.connectors import data_sources
 from cooperator.connectors.base import Delivered, Delivery, UnitContext
 from cooperator.connectors.offsets.sinks import file_sink
 from cooperator.connectors.offsets.sources import SourceOffsets
@@ -82,7 +82,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
 
     def reader(self, spark: "SparkSession", options: PipelineOptions, context: UnitContext) -> "DataFrame":
         for name in options.data_sources:
-            spark.dataSource.register(_loaded(name))
+            spark.dataSource.register(data_sources.load(name))
         source = spark.readStream.format(options.source_format)
         given = _without_topics_of(context.group_id, options.of_source(_number(context)))
         source = source.options(**options.with_access(options.source_format, given))
@@ -128,7 +128,7 @@ def _within_watermark(rows: "DataFrame", options: PipelineOptions) -> "DataFrame
 
 
 def _remedy(spark_format: str) -> str:
-    more = "add its package to spec.spark.packages, or its class to data.sources"
+    more = "add its package to spec.spark.packages, or its name to data.sources"
     return otherwise(did_you_mean(spark_format, _FORMATS), more)
 
 
@@ -159,12 +159,3 @@ def _refusing_topics_of(group_id: str, rows: "DataFrame") -> "DataFrame":
     refused = f.raise_error(f.concat(f.lit("a topic of the Worker's own group: "), f.col("topic")))
     is_own = f.col("topic").isin(*sorted(own_topics(group_id)))
     return rows.withColumn("topic", f.when(is_own, refused.cast("string")).otherwise(f.col("topic")))
-
-
-def _loaded(name: str) -> Any:
-    module, _, class_name = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), class_name)
-    except (ImportError, AttributeError) as error:
-        remedy = "install its package on every member"
-        raise OptionError([Problem("data.sources", name, f"cannot be loaded: {error}", remedy)]) from None

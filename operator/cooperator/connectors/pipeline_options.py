@@ -1,6 +1,7 @@
 """Options of the class ``spark``: formats of source and sink with their own options, SQL, and state."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -57,11 +58,10 @@ def _is_passed_on(name: str) -> bool:
     return name.startswith((_SOURCE, _SINK)) and name not in (_SOURCE, _SINK, f"{_SOURCE}*", f"{_SINK}*")
 
 
-def _class_names(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(all(part.isidentifier() for part in name.replace(":", ".").split(".")) for name in value):
-        raise refuse("is not a list of classes", "write module:Class, several separated by commas")
-    if not all(name.count(":") == 1 for name in value):
-        raise refuse("names no class", "write module:Class, several separated by commas")
+def _declared_names(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(re.fullmatch(r"[\w.-]+", name) for name in value):
+        remedy = "write names of the entry points of cooperator.data_sources, separated by commas"
+        raise refuse("is not a list of declared names", remedy)
     return value
 
 
@@ -137,8 +137,10 @@ class PipelineOptions(KafkaOptions):
         fixed=True,
         min_length=1,
     )
-    data_sources: Annotated[Names, AfterValidator(_class_names)] = option(
-        "data.sources", (), expected="Python Data Sources to register, as module:Class, separated by commas"
+    data_sources: Annotated[Names, AfterValidator(_declared_names)] = option(
+        "data.sources",
+        (),
+        expected="names of declared Python Data Sources to register, separated by commas",
     )
 
     @model_validator(mode="before")

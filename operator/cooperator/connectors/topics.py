@@ -22,10 +22,13 @@ from cooperator.connectors.access import KafkaOptions, of_librdkafka
 from cooperator.connectors.options import OptionError, Problem, resolved_options
 from cooperator.connectors.references import Resolver, own_topics
 from cooperator.log_lines import LibrdkafkaLog
+from cooperator.supervision import close_aside
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 5.0
+_ANSWERED_S = 90.0
+"""Longer than the time-out of every request, after which the library answers by itself."""
 FAILURE_S: Final = 10.0
 """For so long brokers that did not say their cluster's id are not asked again."""
 _FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -115,7 +118,7 @@ class GroupCluster:
         config = {"connector.class": "cluster"}
         options, _, _ = resolved_options(KafkaOptions, config, self._resolver)
         with reaching(options), _asking(client_config(options)) as admin:
-            return admin.describe_cluster(request_timeout=_TIMEOUT_S).result().cluster_id or ""
+            return admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_ANSWERED_S).cluster_id or ""
 
     def id_if_known(self) -> str:
         """Like ``id``; empty if no broker answers. For checks that an outage must not turn into a failure."""
@@ -132,7 +135,7 @@ def partition_counts(
 
     def count(future: Any) -> int:
         try:
-            return len(future.result().partitions)
+            return len(future.result(_ANSWERED_S).partitions)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return 0
@@ -157,7 +160,7 @@ def end_offsets(
         found = offsets_at(consumer, places, OFFSET_END, timeout_s)
         return {place.partition: offset for place, offset in found.items()}
     finally:
-        consumer.close()
+        close_aside(consumer.close, f"consumer of the ends of {topic}")
 
 
 def offsets_at(
@@ -198,7 +201,7 @@ def grow_topic(client: Mapping[str, Any], topic: str, partitions: int) -> None:
     if 0 < partition_counts(client, [topic])[topic] < partitions:
         with _asking(client) as admin:
             wanted = [NewPartitions(topic, partitions)]
-            admin.create_partitions(wanted, request_timeout=_TIMEOUT_S)[topic].result()
+            admin.create_partitions(wanted, request_timeout=_TIMEOUT_S)[topic].result(_ANSWERED_S)
         log.info("topic %s has %d partitions now", topic, partitions)
 
 
@@ -223,7 +226,7 @@ def ensure_topic(
     )
     try:
         with _asking(client) as admin:
-            admin.create_topics([new], request_timeout=timeout_s)[topic].result()
+            admin.create_topics([new], request_timeout=timeout_s)[topic].result(_ANSWERED_S)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -237,7 +240,8 @@ def _check_compacted(client: Mapping[str, Any], topic: str, timeout_s: float) ->
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         with _asking(client) as admin:
-            described = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result()
+            asked = admin.describe_configs([resource], request_timeout=timeout_s)[resource]
+            described = asked.result(_ANSWERED_S)
     except KafkaException as error:
         if error.args[0].code() not in _FORBIDDEN:
             raise

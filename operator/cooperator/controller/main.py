@@ -31,7 +31,7 @@ from cooperator.crd import shallow
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
-from cooperator.supervision import supervised
+from cooperator.supervision import supervised, threads, trouble, turn, wait_turning
 from cooperator.telemetry import start_sending
 from cooperator.telemetry.settings import resource_attributes
 
@@ -42,9 +42,9 @@ _INACTIVITY_S: Final = 65.0
 _LOOK_S: Final = 1.0
 """Interval of a Worker's steps without an event."""
 _STOP_S: Final = 15.0
+_STOPPED_S: Final = 2 * _STOP_S
 _LAST_METRICS_S: Final = 2.0
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_STUCK_S: Final = 60.0
 _RESYNC_S: Final = 60.0
 
 
@@ -60,7 +60,6 @@ class Operator:
         self.ending = threading.Event()
         self._lock = threading.Lock()
         self._loops: dict[Name, WorkerLoop[KubernetesPlatform]] = {}
-        self._kept_at: float | None = None
         # Resync at once: the order of watch events must not decide which Connector of a directory is first.
         self._listed_at = float("-inf")
 
@@ -70,11 +69,18 @@ class Operator:
         if loop is not None:
             loop.wake()
 
+    def run(self) -> None:
+        """Keep the loops until ``ending``."""
+        while True:
+            self.keep()
+            if wait_turning(self.ending, _LOOK_S):
+                return
+
     def keep(self) -> None:
         """Ensure a loop for each Worker, and drop those of Workers that are gone."""
-        self._kept_at = time.monotonic()
-        if self._kept_at - self._listed_at > _RESYNC_S:
-            self._listed_at = self._kept_at
+        now_s = time.monotonic()
+        if now_s - self._listed_at > _RESYNC_S:
+            self._listed_at = now_s
             self._resync()
         for name in self.store.workers():
             if name in self._loops:
@@ -107,8 +113,8 @@ class Operator:
 
     def trouble(self) -> str:
         """The parts that have stopped and should run; empty while this process only waits for the Lease."""
-        if self._kept_at is not None and time.monotonic() - self._kept_at > _STUCK_S:
-            return f"the loop has not come round for {_STUCK_S:g} s"
+        if found := trouble():
+            return found
         if unheard := self.store.unheard():
             return unheard
         with self._lock:
@@ -125,12 +131,13 @@ class Operator:
         return web.Response(status=503 if trouble else 200, text=trouble or "ok")
 
     def stop(self) -> None:
-        """Stop all loops concurrently; members run on."""
+        """Stop all loops concurrently, and leave those that do not stop; members run on."""
+        deadline = time.monotonic() + _STOPPED_S
         threads = [threading.Thread(target=_stop, args=(each,)) for each in self._loops.values()]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _stop(loop: WorkerLoop[KubernetesPlatform]) -> None:
@@ -203,17 +210,18 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
     """Watch until ``ending``."""
     options = operator.options
 
-    async def keep() -> None:
+    async def await_end() -> None:
         while not operator.ending.is_set():
-            await asyncio.to_thread(operator.keep)
+            turn()
             await asyncio.sleep(_LOOK_S)
         stopped.set()
 
     identity: Any = options.identity  # kopf's type for it is not public
     strays = Strays(operator.store, operator.api)
-    keeper = asyncio.create_task(keep())
-    strays_thread = supervised(strays.run, "strays", operator.ending)
-    strays_thread.start()
+    ending = asyncio.create_task(await_end())
+    parts = (supervised(operator.run, "workers"), supervised(strays.run, "strays", operator.ending))
+    for part in parts:
+        part.start()
     try:
         await kopf.operator(
             registry=registry_of(operator),
@@ -227,8 +235,9 @@ async def _serve(operator: Operator, stopped: asyncio.Event) -> None:
         )
     finally:
         operator.ending.set()
-        await keeper
-        await asyncio.to_thread(strays_thread.join)
+        await ending
+        for part in parts:
+            await asyncio.to_thread(part.join, _STOPPED_S)
 
 
 def run_operator(options: OperatorOptions, ending: threading.Event) -> int:
@@ -277,13 +286,15 @@ def _run(operator: Operator, metrics: WorkerMetrics) -> int:
     async def serve() -> None:
         await _serve(operator, asyncio.Event())
 
-    asyncio.run(serve())
+    threads.of_process.on_exhausted = ending.set
+    with threads.of_process.beating("kopf"):
+        asyncio.run(serve())
     if lost.is_set():
         # The new holder acts already, so this process does nothing more, not even leave the groups.
         return 1
     operator.stop()
     keeper.release()
-    return 0
+    return int(bool(trouble()))
 
 
 def cluster_name(api: Api) -> str:

@@ -86,7 +86,7 @@ class OffsetWork:
             if begun is not None:
                 is_recorded = known.get("request") == key[1] and known.get("phase") in FINAL
                 if begun.done() and not is_recorded:
-                    self._record(body, known, begun.result())
+                    self._record(body, known, begun.result(0))
                 continue
             match step(text, known, connector, facts, begun_here=False):
                 case RecordResult(phase, message):

@@ -10,6 +10,7 @@ from cooperator.controller.names import FINALIZER
 from cooperator.controller.publish import Publisher
 from cooperator.controller.resources import Readings
 from cooperator.controller.store import Store
+from cooperator.supervision import wait_turning
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Strays:
         self._readings: dict[str, Readings] = {}
 
     def run(self, ending: threading.Event) -> None:
-        while not ending.wait(_LOOK_S):
+        while not wait_turning(ending, _LOOK_S):
             for body in self._store.strays():
                 try:
                     self._look(body)

@@ -14,9 +14,9 @@ from cooperator.group.coordinator import Coordinator
 from cooperator.group.evictor import Evictor
 from cooperator.group.failures import CoordinatorGone, explain
 from cooperator.group.guarded_listener import GuardedListener
-from cooperator.group.library import Connections, Task, errors, new_loop, resolve, wait_for
+from cooperator.group.library import Connections, Task, errors, new_loop, resolve, sleep_ms, wait_for
 from cooperator.group.listener import DescribedGroup, Listener
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn, wait_turning
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,12 @@ class _Session:
             await wait_for(self.loop, self._ended, None)
         if incarnation.done:
             incarnation.result()
+
+    async def keep_turning(self) -> None:
+        """Turn until the end, for the thread that drives the loop."""
+        while not self._ended.is_done:
+            turn()
+            await sleep_ms(self.loop, TURN_S * 1000)
 
     async def say_farewell(self, leave: bool, timeout_ms: float) -> None:
         """Remove from the group what would otherwise outlive this process. Not retried."""
@@ -200,12 +206,13 @@ class Membership:
             if current is not None and current.fenced:
                 self._stopping.set()
                 self._listener.fenced()
-            self._stopping.wait(_FRESH_START_S)
+            wait_turning(self._stopping, _FRESH_START_S)
 
     def _one_session(self) -> None:
         session = _Session(self._config, self._listener)
         self._session = session
         self._running.set()
+        Task(session.loop, session.keep_turning)
         try:
             session.loop.run(session.run, self._last, self._stopping)
             if self._stopping.is_set():

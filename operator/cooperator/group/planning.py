@@ -43,6 +43,6 @@ async def await_plan(
     """
     await await_done(loop, plan, heartbeat_interval_ms, beat)
     try:
-        return plan.result()
+        return plan.result(0)
     except Exception as error:
         raise PlanFailed(f"the plan of the round failed: {error or type(error).__name__}") from error

@@ -120,7 +120,7 @@ class PoolStep:
 
     def _take_pardons(self) -> None:
         while not self._pardons.empty():
-            connector, include_tasks = self._pardons.get()
+            connector, include_tasks = self._pardons.get_nowait()
             tasks = (task for task in self._memory.suspects if task.connector == connector)
             self._memory = pardon(self._memory, (t for t in tasks if include_tasks or t.is_instance))
 

@@ -20,13 +20,16 @@ from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.log_lines import within
 from cooperator.pool import PoolObserved
-from cooperator.supervision import supervised
+from cooperator.supervision import supervised, turn, wait_turning
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE_S: Final = 0.05
 _ERROR_PAUSE_S: Final = 2.0
+_STEP_S: Final = 150.0
+"""No step takes longer: handing back a group and stopping its leader are the longest."""
+_STOP_S: Final = 15.0
 
 P = TypeVar("P", bound=Platform)
 
@@ -58,7 +61,7 @@ class WorkerLoop(Generic[P]):
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._done = threading.Event()
-        self._thread = supervised(self._run, f"worker-{'-'.join(name)}")
+        self._thread = supervised(self._run, f"worker-{'-'.join(name)}", limit_s=_STEP_S)
 
     def start(self) -> None:
         self._thread.start()
@@ -89,7 +92,7 @@ class WorkerLoop(Generic[P]):
         """See ``LeaderService.restart``."""
         return self.leader.restart(record) if self.leader is not None else 409
 
-    def stop(self, timeout_s: float | None = None) -> None:
+    def stop(self, timeout_s: float = _STOP_S) -> None:
         """Stops. Members run on, and the leader keeps its place in the group for the next process."""
         self._stopping.set()
         self._wake.set()
@@ -148,8 +151,9 @@ class WorkerLoop(Generic[P]):
     def _run(self) -> None:
         with within(worker="/".join(self.name)):
             while not self._stopping.is_set() and not self.done:
-                self._wake.wait(self._round())
+                wait_turning(self._wake, self._round())
                 self._wake.clear()
+            turn()
             self._leadership.stop(leave=self.done)
 
     def _round(self) -> float:

@@ -4,6 +4,9 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -11,9 +14,10 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from cooperator.leader.door import Door, QuietHandler
 from cooperator.leader.http_listener import HttpListener
 from cooperator.leader.tls import ServerCertificates
-from cooperator.supervision import supervised
+from cooperator.supervision import keep_turning, supervised, trouble
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +37,14 @@ _SMALL_BYTES = 64 * 1024
 _LARGE_AT_ONCE = 2
 _BODY_S = 30.0
 _KEEPALIVE_S = 75.0
+_LINE_BYTES = 8 * 1024
+_PROTOCOL: Final[Mapping[str, Any]] = {
+    "access_log": None,
+    "keepalive_timeout": _KEEPALIVE_S,
+    "max_line_size": _LINE_BYTES,
+    "max_field_size": _LINE_BYTES,
+    "max_headers": 100,
+}
 _LARGE = web.AppKey("large", asyncio.Semaphore)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -41,17 +53,23 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Endpoint:
     """Serves ``routes`` ({"POST /path/{name}": handler}) on ``host:port``; port 0 picks a free one.
 
-    With ``tls`` it serves https only. ``start`` returns when the socket listens and raises OSError when it
-    cannot.
+    With ``tls`` it serves https only. ``door`` decides which requests reach a handler. ``start`` returns when
+    the socket listens and raises OSError when it cannot.
     """
 
     def __init__(
-        self, host: str, port: int, routes: Mapping[str, Handler], tls: ServerCertificates | None = None
+        self,
+        host: str,
+        port: int,
+        routes: Mapping[str, Handler],
+        tls: ServerCertificates | None = None,
+        door: Door | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self._routes = routes
         self._tls = tls
+        self._door = door or Door()
         self._listener: HttpListener | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = supervised(self._run, "http-endpoint")
@@ -71,13 +89,16 @@ class Endpoint:
 
     def stop(self) -> None:
         if self._thread.is_alive():
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
+            with suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=10)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        turning = self._loop.create_task(keep_turning())
         self._loop.run_forever()
+        turning.cancel()
         # Such as connections whose client still sends the body of a request that was refused.
         left = asyncio.all_tasks(self._loop)
         for task in left:
@@ -93,21 +114,25 @@ class Endpoint:
             app.router.add_route(
                 method, path, _taking(handler, _BODY_BYTES[route]) if route in _BODY_BYTES else handler
             )
-        self._runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=1.0, keepalive_timeout=_KEEPALIVE_S
-        )
+        self._runner = web.AppRunner(app, shutdown_timeout=1.0)
         await self._runner.setup()
         server = self._runner.server
         assert server is not None
-        self._listener = HttpListener(self.host, self.port, self._tls, server)
+        make_protocol = partial(QuietHandler, server, loop=self._loop, **_PROTOCOL)
+        self._listener = HttpListener(self.host, self.port, self._tls, make_protocol)
         self.port = await self._listener.start()
 
     @web.middleware
     async def _note(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Tell the listener when a request begins and ends."""
+        """Refuse or handle a request, and tell the listener when it begins and ends."""
         assert self._listener is not None
         self._listener.asked(request.protocol)
         try:
+            if (refusal := self._door.refusal(request, self.port)) is not None:
+                refused = web.Response(status=refusal)
+                # Its body is not read.
+                refused.force_close()
+                return refused
             return await handler(request)
         finally:
             if request.transport is not None:
@@ -118,6 +143,12 @@ class Endpoint:
             await self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+
+async def answer_health(request: web.Request) -> web.StreamResponse:
+    """200, or 503 with the threads that stand still and whatever else does not work in this process."""
+    found = trouble()
+    return web.Response(status=503 if found else 200, text=found or "ok")
 
 
 async def body_of(request: web.Request) -> bytes:

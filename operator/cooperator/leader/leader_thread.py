@@ -34,12 +34,14 @@ from cooperator.logs import (
 )
 from cooperator.model import ClusterConfig, Memory, Policy, PolicyName
 from cooperator.reconciliation import Answer, Records, Rejection, Report
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 from cooperator.wire import DecodeError, FencingRecord, Record, RestartRecord
 
 log = logging.getLogger(__name__)
 
 READ_LOGS_MS = 10_000
+_STEP_S = 120.0
+"""No part of a step takes longer: it waits for a few requests at most."""
 _WRITES = (ev.SaveMemory, ev.SaveGroup, ev.SavePolicy, ev.WriteConfig, ev.MakeSessionKey)
 
 
@@ -94,7 +96,7 @@ class LeaderThread:
         self._actuator = Actuator(
             machine.settings, group, logs, self._handle, self.submit, is_silent, self._clock_ms
         )
-        self._thread = supervised(self._be, "lead")
+        self._thread = supervised(self._be, "lead", limit_s=_STEP_S)
         logs.config.on_change(lambda config: self.submit(ev.ConfigChanged(config)))
 
     # --- thread-safe methods ------------------------------------------------------------------------
@@ -225,10 +227,13 @@ class LeaderThread:
 
     def _run(self) -> None:
         while True:
+            turn()
+            patience_s = self._patience_s()
             try:
-                step = self._queue.get(timeout=self._patience_s())
+                step = self._queue.get(timeout=TURN_S if patience_s is None else min(TURN_S, patience_s))
             except queue.Empty:
-                self._wake_up()
+                if self._patience_s() == 0:
+                    self._wake_up()
                 continue
             if step is None:
                 break
@@ -363,6 +368,7 @@ class LeaderThread:
 
     def _carry_out(self, instructions: Sequence[ev.Instruction]) -> None:
         for number, instruction in enumerate(instructions):
+            turn()
             self._writing = isinstance(instruction, _WRITES)
             try:
                 self._actuator.carry_out(instruction)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cooperator.group import DescribedMember, GroupConfig, Joined, Membership, Round
 from cooperator.leader import events as ev
 from cooperator.leader.await_even import await_even
-from cooperator.leader.endpoint import Endpoint
+from cooperator.leader.endpoint import Endpoint, answer_health
 from cooperator.leader.evicted import Evicted, LastHeard
 from cooperator.leader.group_record import usable_bytes
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
@@ -46,7 +46,7 @@ from cooperator.logs import (
 )
 from cooperator.model import Desired, Policy
 from cooperator.planner.view import Facts
-from cooperator.supervision import supervised
+from cooperator.supervision import supervised, trouble, turn, wait_turning
 from cooperator.wire import (
     ALL_PROTOCOLS,
     AgentReport,
@@ -60,6 +60,8 @@ from cooperator.wire import (
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+_OPEN_S: Final = 120.0
+"""No attempt to open takes longer: it waits for a few requests at most."""
 _GRACE_S: Final = 1.0
 """For the leader's thread to answer a request that has expired."""
 RETAKING: Final = "TakingLead"
@@ -111,9 +113,10 @@ class LeaderService:
         stock = StockRoutes(self.current, settings.group_id, self._fence, self.restart, self.status)
         self.forwarded = stock.forwarded
         """Handles user requests that stock workers forward; you may set its handler."""
-        routes = {**self._routes.all(), "GET /status": self._get, **stock.all()}
+        own = {"GET /status": self._get, "GET /healthz": answer_health}
+        routes = {**self._routes.all(), **own, **stock.all()}
         self._endpoint = Endpoint(settings.host, settings.port, routes, settings.tls)
-        self._opener = supervised(self._open, "leader-open")
+        self._opener = supervised(self._open, "leader-open", limit_s=_OPEN_S)
         self.conditions.put("Leading", False, "Starting")
         self.conditions.put("KafkaReachable", None, "Connecting")
 
@@ -228,6 +231,9 @@ class LeaderService:
                 self.conditions.put(*condition)
             answer["settled"] = "leading" in projected and is_settled(projected)
             answer["reading_statuses"] = not self._has_statuses
+        # Of the process, which leads other groups, too; without trouble there is no such condition.
+        if (found := trouble()) or self.conditions.get("ProcessHealthy") is not None:
+            self.conditions.put("ProcessHealthy", not found, "Trouble" if found else "Healthy", found)
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
         return answer
 
@@ -235,6 +241,7 @@ class LeaderService:
 
     def _open(self) -> None:
         while not self._stopping.is_set():
+            turn()
             try:
                 if self._lead is not None or self._try_open():
                     assert self._logs is not None
@@ -249,7 +256,7 @@ class LeaderService:
             except Exception as error:
                 log.exception("opening group %s", self.settings.group_id)
                 self.conditions.put("Leading", False, "Failed", f"{type(error).__name__}: {error}")
-            self._stopping.wait(RETRY_S)
+            wait_turning(self._stopping, RETRY_S)
 
     def _try_open(self) -> bool:
         settings = self.settings

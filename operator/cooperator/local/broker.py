@@ -37,6 +37,7 @@ _ARCHIVE: Final = "kafka"
 
 _POLL_S: Final = 0.05
 _STOP_GRACE_S: Final = 15.0
+_PS_S: Final = 10.0
 _ARCHIVED_S: Final = 120.0
 _FORMAT_TIMEOUT_S: Final = 60.0
 
@@ -290,7 +291,6 @@ def _new_cluster_id() -> str:
 
 def _command_line(pid: int) -> str:
     """Returns the command line of a living process; empty when there is none."""
-    run = subprocess.run(
-        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
+    command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PS_S)
     return run.stdout

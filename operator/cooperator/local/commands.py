@@ -1,10 +1,12 @@
 """``cooperator local up|down|host``; ``resource_commands`` has the commands for resources."""
 
+import os
+import sys
 from typing import Annotated
 
 import typer
 
-from cooperator.local.daemon import host_pid
+from cooperator.local.daemon import host_command, host_pid
 from cooperator.local.layout import read_cluster
 from cooperator.local.lifecycle import bring_down, bring_up, delete_state
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, state_dir
@@ -54,7 +56,12 @@ def host(state: StateOption = DEFAULT_STATE) -> None:
 
     directory = state_dir(state)
     try:
-        run_host(directory)
+        is_exhausted = run_host(directory)
     except AlreadyRunning as error:
         Console().error(f"{error} (process {host_pid(directory)})")
         raise typer.Exit(1) from None
+    if is_exhausted:
+        # Nobody else would start it again. Threads that stand still end here.
+        os.execv(sys.executable, host_command(directory))
+    # Exit without waiting for threads that are blocked on a broker.
+    os._exit(0)

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import signal
 import sys
 import time
@@ -69,13 +70,43 @@ def host_pid(state: StateDir) -> int | None:
     return None
 
 
+def make_token(state: StateDir) -> str:
+    """Returns the token of requests to the daemon. Makes one unless there is one that only its owner can
+    read."""
+    found = _token(state)
+    if found:
+        return found
+    state.root.mkdir(parents=True, exist_ok=True)
+    state.host_token.unlink(missing_ok=True)
+    made = secrets.token_urlsafe(32)
+    descriptor = os.open(state.host_token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(made)
+    return made
+
+
+def _token(state: StateDir) -> str:
+    """Returns the token; empty if there is none, or others could have read or written it."""
+    try:
+        with state.host_token.open() as file:
+            found = os.fstat(file.fileno())
+            is_private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+            return file.read().strip() if is_private else ""
+    except OSError:
+        return ""
+
+
+def host_command(state: StateDir) -> list[str]:
+    """Returns the command line of the daemon."""
+    return [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
+
+
 def start_host(state: StateDir, timeout_s: float = 30) -> None:
     """Starts the daemon, detached; returns when it answers. Raises ``HostFailed`` with its output."""
     from cooperator.local import processes
 
     said = state.host_log.stat().st_size if state.host_log.exists() else 0
-    command = [sys.executable, "-m", "cooperator.cli", "local", "host", "--state-dir", str(state.root)]
-    child = processes.spawn(command, f"host-{os.getpid()}", state.host_log)
+    child = processes.spawn(host_command(state), f"host-{os.getpid()}", state.host_log)
     deadline = time.monotonic() + timeout_s
     while True:
         with contextlib.suppress(HostAway):
@@ -139,13 +170,17 @@ def _exchange(
     # Commands that only write manifests must not pay for it.
     from http.client import HTTPConnection, HTTPException
 
-    address = read_json(state.host)
-    if address is None or host_pid(state) is None:
+    address, token = read_json(state.host), _token(state)
+    if address is None or not token or host_pid(state) is None:
         raise HostAway
     connection = HTTPConnection("127.0.0.1", int(address["port"]), timeout=timeout_s)
     try:
-        connection.request(method, path, body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
+        if answer.status in (401, 421):
+            # Another program has the port, or another daemon is about to write its own address.
+            raise HostAway
         return answer.status, answer.read()
     except (OSError, HTTPException) as error:
         raise HostAway from error

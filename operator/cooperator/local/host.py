@@ -22,13 +22,14 @@ from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Wor
 from cooperator.host.platform import Goal, Wanted
 from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
-from cooperator.leader.endpoint import Endpoint, error_answer, json_answer
+from cooperator.leader.door import Door
+from cooperator.leader.endpoint import Endpoint, answer_health, body_of, error_answer, json_answer
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
-from cooperator.local.daemon import host_lock
+from cooperator.local.daemon import host_lock, make_token
 from cooperator.local.front import Fronts
-from cooperator.local.layout import LocalCluster, StateDir, read_cluster, write_json
+from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import MemberProcesses
 from cooperator.local.outputs import shared_directories
 from cooperator.local.platform import LocalPlatform
@@ -40,7 +41,7 @@ from cooperator.logs import LogUnavailable
 from cooperator.rest.answers import RequestRefused
 from cooperator.rest.of_worker import offsets_of
 from cooperator.rest.translate import flat
-from cooperator.supervision import end_process_on_death, supervised
+from cooperator.supervision import supervise_process, supervised, threads, trouble, turn, wait_turning
 from cooperator.wire import RestartRecord
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ log = logging.getLogger(__name__)
 _LOOK_S: Final = 0.2
 """The interval of observations: a death is seen this late at most."""
 _BROKER_LOOK_S: Final = 3.0
+_BROKER_START_S: Final = 600.0
+"""No start of a broker takes longer, a download of its libraries included."""
+_STOPPED_S: Final = 15.0
+"""The time for the end of all Workers' loops; less than the 20 s after which `down` kills this process."""
 _NOT_RUN: Final = "there is no connector {!r} that runs: `cooperator local get connectors`"
 
 Name = tuple[str, str]
@@ -73,12 +78,15 @@ class Host:
         self._fronts = Fronts(self._store)
         self._broker = None if cluster.bootstrap_servers else EmbeddedBroker(state.broker, detached=True)
         routes = {
+            "GET /healthz": answer_health,
             "GET /state": self._get,
             "POST /restart": self._post_restart,
             "POST /state": self._post_state,
         }
-        self._endpoint = Endpoint("127.0.0.1", 0, routes)
+        door = Door(token=make_token(state), is_local=True)
+        self._endpoint = Endpoint("127.0.0.1", 0, routes, door=door)
         self._ending = threading.Event()
+        self.is_exhausted = False
 
     @property
     def bootstrap_servers(self) -> str:
@@ -90,24 +98,34 @@ class Host:
         """Makes ``run`` return; members run on."""
         self._ending.set()
 
+    def exhaust(self) -> None:
+        """Makes ``run`` return because too little of this process works."""
+        self.is_exhausted = True
+        self._ending.set()
+
     def run(self) -> None:
         self._endpoint.start()
         write_json(self._state.host, {"pid": os.getpid(), "port": self._endpoint.port})
-        keeper = supervised(self._keep_broker, "broker-keeper")
+        keeper = supervised(self._keep_broker, "broker-keeper", limit_s=_BROKER_START_S)
         keeper.start()
         try:
-            while not self._ending.is_set() and not self._step():
-                self._ending.wait(_LOOK_S)
+            with threads.of_process.beating("daemon"):
+                while not self._ending.is_set() and not self._step():
+                    self._ending.wait(_LOOK_S)
         finally:
             self._ending.set()
             self._fronts.stop()
+            deadline = time.monotonic() + _STOPPED_S
             for worker in self._workers.values():
-                worker.stop()
+                worker.stop(0)
+            for worker in self._workers.values():
+                worker.stop(max(0.0, deadline - time.monotonic()))
             self._endpoint.stop()
             self._state.host.unlink(missing_ok=True)
 
     def _step(self) -> bool:
         """Does one step; returns True when everything was brought down."""
+        turn()
         halting = self._is_halting()
         seen = (self._store.stamp(), halting)
         if seen != self._seen:
@@ -135,7 +153,12 @@ class Host:
         As long as one of them cannot be read, the previous ones stay in force: a half-written file stops
         nothing.
         """
-        stored = self._store.read() if halting else self._store.read_and_bind()
+        try:
+            stored = self._store.read() if halting else self._store.read_and_bind()
+        except ClusterError as error:
+            log.error("%s", error)
+            self._seen = None
+            return
         for problem in stored.problems:
             if problem not in self._problems:
                 log.error("%s", problem)
@@ -197,7 +220,7 @@ class Host:
         """Restarts an embedded broker that has died; its data is in its directory."""
         if self._broker is None:
             return
-        while not self._ending.wait(_BROKER_LOOK_S):
+        while not wait_turning(self._ending, _BROKER_LOOK_S):
             if self._broker.pid is None and not self._is_halting():
                 log.warning("the broker has died and is started again")
                 try:
@@ -213,6 +236,7 @@ class Host:
             return {
                 "pid": os.getpid(),
                 "bootstrap_servers": self.bootstrap_servers,
+                "trouble": trouble(),
                 **state_view(
                     replace(self._stored or Stored(()), problems=self._problems),
                     facts,
@@ -229,10 +253,10 @@ class Host:
         The body is ``{"namespace", "connector", "include_tasks", "only_failed", "task"}``.
         """
         if request.content_type != "application/json":
-            # A browser cannot send this type on behalf of a foreign page.
             return error_answer(415, "send application/json")
+        body = await body_of(request)
         try:
-            asked = json.loads(await request.read())
+            asked = json.loads(body)
             namespace = str(asked["namespace"])
             task = None if asked.get("task") is None else int(asked["task"])
             record = RestartRecord(
@@ -251,8 +275,9 @@ class Host:
         """Handles a question ``{"namespace", "connector", "query"}`` about the state of a connector."""
         if request.content_type != "application/json":
             return error_answer(415, "send application/json")
+        body = await body_of(request)
         try:
-            asked = json.loads(await request.read())
+            asked = json.loads(body)
             query = decode(asked["query"])
             name = (str(asked["namespace"]), str(asked["connector"]))
         except StateError as error:
@@ -302,10 +327,10 @@ class Host:
         return code, messages.get(code, "")
 
 
-def run_host(state: StateDir) -> None:
-    """Runs the daemon until SIGTERM. Raises ``AlreadyRunning``."""
+def run_host(state: StateDir) -> bool:
+    """Runs the daemon until SIGTERM; returns whether it must be started again. Raises ``AlreadyRunning``."""
     log_to_stderr()
-    end_process_on_death()
+    supervise_process()
     cluster = read_cluster(state)
     if cluster is None:
         raise AlreadyRunning(f"{state.root} is no state directory: `cooperator local up` makes one")
@@ -313,11 +338,13 @@ def run_host(state: StateDir) -> None:
         if not ours:
             raise AlreadyRunning(f"another daemon runs on {state.root}")
         host = Host(state, cluster)
+        threads.of_process.on_exhausted = host.exhaust
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: host.end())
         log.info("daemon %d of %s", os.getpid(), state.root)
         host.run()
         log.info("daemon ends")
+        return host.is_exhausted
 
 
 def _name(resource: Resource) -> Name:

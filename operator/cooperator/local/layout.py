@@ -4,6 +4,7 @@ Every command reads it first, so it imports no other package.
 
 cluster.json              the broker that this directory belongs to
 host.json, host.lock, host.log    the daemon: its address, its lock, its output
+host.token                the token of requests to the daemon, for the directory's owner only
 manifests/                one YAML file per resource: the users' manifests
 bindings/                 one JSON file per Connector whose tasks may have started: the Worker of its group
 broker/                   the embedded broker (see ``broker``)
@@ -49,6 +50,10 @@ class StateDir:
     @property
     def host(self) -> Path:
         return self.root / "host.json"
+
+    @property
+    def host_token(self) -> Path:
+        return self.root / "host.token"
 
     @property
     def host_lock(self) -> Path:

@@ -12,7 +12,7 @@ from cooperator.artifacts import find_java, resolve
 from cooperator.host.pool_step import HALT_KILL_MS
 from cooperator.local import processes
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.local.daemon import await_host_end, end_host, host_pid, start_host
+from cooperator.local.daemon import await_host_end, end_host, host_pid, make_token, start_host
 from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import read_incarnations
 from cooperator.local.probe import answers_metadata
@@ -60,6 +60,7 @@ def bring_up(state: StateDir, bootstrap_servers: str | None, console: ProgressOu
             f"Kafka at {cluster.bootstrap_servers} does not answer; the host daemon will go on trying"
         )
     with console.step("host daemon") as detail:
+        make_token(state)
         pid = host_pid(state)
         if pid is None:
             start_host(state)

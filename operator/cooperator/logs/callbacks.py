@@ -7,13 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
 SLOW_S: Final = 0.25
+_CALL_S: Final = 30.0
+"""No call takes longer: followers wait for single requests at most."""
 
 
 def call_all(callbacks: Iterable[Callable[[T], None]], value: T) -> None:
@@ -51,14 +53,15 @@ class SerialExecutor:
             return self._changed.wait_for(lambda: self.weight <= most, timeout_s)
 
     def close(self) -> None:
-        """Drop waiting calls. When this returns no call is running, except one that called this itself."""
+        """Drop waiting calls. When this returns no call is running, except one of this thread, or one that
+        stands still."""
         with self._changed:
             self.closed = True
             self.calls.clear()
             self.weight = 0
             self._changed.notify_all()
             if self.runner is not threading.current_thread():
-                self._changed.wait_for(lambda: self.runner is None)
+                self._changed.wait_for(lambda: self.runner is None, _CALL_S)
 
 
 class CallbackThreads:
@@ -105,7 +108,7 @@ class CallbackThreads:
             idle = self._worker if self._calling_since is None else None
             self._changed.notify_all()
         if idle is not None:
-            idle.join()
+            idle.join(_CALL_S)
 
     def _work(self) -> None:
         """Let a new thread do the work from now on. The caller holds the lock."""
@@ -115,7 +118,10 @@ class CallbackThreads:
 
     def _run(self) -> None:
         me = threading.current_thread()
-        while (taken := self._next(me)) is not None:
+        while self._is_worker(me):
+            turn()
+            if (taken := self._next(me)) is None:
+                continue
             executor, call = taken
             try:
                 call()
@@ -123,19 +129,24 @@ class CallbackThreads:
                 logger.exception("a call of the %s failed: %r", self._name, call)
             self._done(me, executor)
 
-    def _next(self, me: threading.Thread) -> tuple[SerialExecutor, Callable[[], None]] | None:
+    def _is_worker(self, me: threading.Thread) -> bool:
+        """Return whether the calling thread does the work; waits a while if there is none."""
         with self._changed:
-            while self._worker is me and not self._closed:
-                if self._ready:
-                    executor = self._ready.popleft()
-                    if executor.calls:
-                        call, weight = executor.calls.popleft()
-                        executor.weight -= weight
-                        executor.runner = me
-                        self._calling_since = time.monotonic()
-                        return executor, call
-                else:
-                    self._changed.wait()
+            if self._worker is me and not self._closed and not self._ready:
+                self._changed.wait(TURN_S)
+            return self._worker is me and not self._closed
+
+    def _next(self, me: threading.Thread) -> tuple[SerialExecutor, Callable[[], None]] | None:
+        """Return the next call; None: there is none now."""
+        with self._changed:
+            while self._ready and self._worker is me and not self._closed:
+                executor = self._ready.popleft()
+                if executor.calls:
+                    call, weight = executor.calls.popleft()
+                    executor.weight -= weight
+                    executor.runner = me
+                    self._calling_since = time.monotonic()
+                    return executor, call
             return None
 
     def _done(self, me: threading.Thread, executor: SerialExecutor) -> None:

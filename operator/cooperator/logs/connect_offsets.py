@@ -8,7 +8,6 @@ committed. Each call creates its own clients, since users make such calls rarely
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import cached_property
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogUnavailable
 from cooperator.logs.kafka.settings import Access, error_text, result_of
+from cooperator.supervision import close_aside
 from cooperator.wire import DecodeError
 from cooperator.wire.records import dump_json, parse_json
 
@@ -102,26 +102,28 @@ class ConnectOffsets:
     def _records(self, topic: str) -> Iterator[tuple[bytes, bytes | None, int]]:
         """Yield all records that are in the topic now."""
         deadline = time.monotonic() + _TIMEOUT_S
-        with closing(self._access.consumer("cooperator-offsets", lambda error: None)) as consumer:
-            try:
-                places = self._places(consumer, topic)
-                consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in places])
-                while places:
-                    message = consumer.poll(max(0.0, min(1.0, deadline - time.monotonic())))
-                    if time.monotonic() > deadline:
-                        raise LogUnavailable(f"{topic} could not be read to its end within {_TIMEOUT_S:g} s")
-                    if message is None:
-                        continue
-                    error = message.error()
-                    if error is not None:
-                        if error.code() != KafkaError._PARTITION_EOF:
-                            raise LogUnavailable(f"{topic}: {error_text(error)}")
-                        places.discard(message.partition())
-                        continue
-                    if (key := message.key()) is not None:
-                        yield _bytes(key), _bytes(message.value()), message.partition() or 0
-            except KafkaException as error:
-                raise LogUnavailable(f"{topic}: {error_text(error)}") from None
+        consumer = self._access.consumer("cooperator-offsets", lambda error: None)
+        try:
+            places = self._places(consumer, topic)
+            consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in places])
+            while places:
+                message = consumer.poll(max(0.0, min(1.0, deadline - time.monotonic())))
+                if time.monotonic() > deadline:
+                    raise LogUnavailable(f"{topic} could not be read to its end within {_TIMEOUT_S:g} s")
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None:
+                    if error.code() != KafkaError._PARTITION_EOF:
+                        raise LogUnavailable(f"{topic}: {error_text(error)}")
+                    places.discard(message.partition())
+                    continue
+                if (key := message.key()) is not None:
+                    yield _bytes(key), _bytes(message.value()), message.partition() or 0
+        except KafkaException as error:
+            raise LogUnavailable(f"{topic}: {error_text(error)}") from None
+        finally:
+            close_aside(consumer.close, f"consumer of {topic}")
 
     def _places(self, consumer: Consumer, topic: str) -> set[int]:
         described = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]

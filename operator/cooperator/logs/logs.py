@@ -64,7 +64,7 @@ class Logs:
         with ThreadPoolExecutor(len(parts), "closing logs") as pool:
             closing = [pool.submit(part.close) for part in parts]
         for each in closing:
-            each.result()
+            each.result(0)
 
 
 def ensure_topics_of(transport: Transport, topics: Topics, replication_factor: int, timeout_ms: int) -> None:

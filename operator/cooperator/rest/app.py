@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from cooperator.leader.door import Door
 from cooperator.leader.endpoint import Endpoint, json_answer
 from cooperator.leader.tls import ServerCertificates
 from cooperator.rest.answers import Answer, RequestRefused, refusal
@@ -16,15 +17,13 @@ _THREADS: Final = 8
 _BODY_S: Final = 30.0
 _MAX_ADMITTING: Final = 256
 """Requests whose authorization may be under way at a time; further ones are refused (503)."""
-_HERE: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 class RestServer:
     """Serves ``front`` from ``start`` to ``stop``; port 0 picks a free one.
 
-    ``only_here`` is for fronts without authentication. A page in a browser of this machine can send requests
-    to them, so requests that come from a browser or name another host are refused. With ``tls`` it serves
-    https only.
+    ``only_here`` is for fronts without authentication, which serve programs of this machine only; see
+    ``Door``. With ``tls`` it serves https only.
     """
 
     def __init__(
@@ -36,10 +35,10 @@ class RestServer:
         tls: ServerCertificates | None = None,
     ) -> None:
         self._front = front
-        self._only_here = only_here
         self._admitting = 0
         self._threads = ThreadPoolExecutor(_THREADS, "rest-front")
-        self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve}, tls)
+        door = Door(is_local=only_here, for_browsers=not only_here)
+        self._endpoint = Endpoint(host, port, {r"* /{path:[\s\S]*}": self._serve}, tls, door)
 
     @property
     def url(self) -> str:
@@ -58,13 +57,6 @@ class RestServer:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        foreign = self._only_here and (
-            "Origin" in request.headers or request.host.rpartition(":")[0] not in _HERE
-        )
-        if foreign:
-            return _response(
-                refusal(RequestRefused(403, "this endpoint serves local programs, not browsers"))
-            )
         path, _, query = request.raw_path.partition("?")
         asked = Request(
             request.method,

@@ -98,7 +98,7 @@ class Front:
         except RequestRefused as refused:
             return refusal(refused)
         except Exception:
-            log.exception("%s %s", request.method, request.path)
+            log.exception("%s %r", request.method, request.path)
             return refusal(RequestRefused(500, "internal error; see the operator's log"))
 
     def _handler(self, route: Route) -> Callable[[Call], Answer]:

@@ -5,6 +5,7 @@ returns (or raises) only when nothing of the task runs any more, which is what m
 """
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,7 +73,8 @@ class Attempt:
         self._run: Run | None = None
         self._answers = [attempt]
         self._over = False
-        self._thread = supervised(self._live, f"task {task}")
+        # It runs the code of a connector, which reports its progress; the member bounds its stop.
+        self._thread = supervised(self._live, f"task {task}", limit_s=math.inf)
 
     def begin(self) -> None:
         self._thread.start()

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.base import Connector
@@ -25,7 +25,7 @@ from cooperator.runtime.lag import LagPool
 from cooperator.runtime.learners import Learned, Learners
 from cooperator.runtime.spark_stores import SparkUnits
 from cooperator.runtime.traces import TaskFailed, lasting_reason
-from cooperator.supervision import supervised
+from cooperator.supervision import TURN_S, supervised, turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -238,7 +238,14 @@ class _EventDispatcher:
         self._thread.join(timeout_s)
 
     def _tell(self) -> None:
-        while (tell := self._queue.get()) is not None:
+        while True:
+            turn()
+            try:
+                tell = self._queue.get(timeout=TURN_S)
+            except Empty:
+                continue
+            if tell is None:
+                return
             try:
                 tell()
             except Exception:

@@ -369,7 +369,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             return not_of_group(options, work.connector.units(options, say), work.resolver.own_topics)
         finally:
             late.cancel()
-            late.join()
+            late.join(_REPORT_S)
 
     run.started()
     while True:

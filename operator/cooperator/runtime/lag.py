@@ -49,7 +49,7 @@ class Lag:
         now_s = self._clock()
         if self._asked is not None and self._asked.done():
             try:
-                self.records = self._asked.result()
+                self.records = self._asked.result(0)
             except Exception as error:
                 log.debug("the lag is unknown: %s", error)
                 self.records = None

@@ -36,6 +36,8 @@ _ROCKSDB: Final = "spark.sql.streaming.stateStore.rocksdb"
 logging.getLogger("py4j").setLevel(logging.ERROR)  # py4j logs each closed connection at level info
 
 _WAIT_SLICE_S = 0.2
+_KILLED_S = 10.0
+"""The system ends a process that was killed long before."""
 _AT_LAUNCH = (
     "spark.driver.",
     "spark.jars",
@@ -165,9 +167,9 @@ class SparkHost:
     def _usable(self, started: "Future[SparkSession]") -> bool:
         """Whether its JVM runs, its application has not been ended by a cluster, and it is this process's
         session."""
-        if not self.alive or started.exception() is not None:
+        if not self.alive or started.exception(0) is not None:
             return False
-        context: Any = started.result().sparkContext
+        context: Any = started.result(0).sparkContext
         if type(context)._active_spark_context is not context:
             return False
         try:
@@ -203,7 +205,7 @@ class SparkHost:
                 jvm.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 jvm.kill()
-                jvm.wait()
+                jvm.wait(_KILLED_S)
         _forget_context()
 
     def _start(self, started: "Future[SparkSession]") -> None:
@@ -239,7 +241,7 @@ class SparkHost:
         if self._jvm is not None and self._jvm.poll() is None:
             # Its context has ended, and this JVM cannot start another.
             self._jvm.kill()
-            self._jvm.wait()
+            self._jvm.wait(_KILLED_S)
         home = java_home(find_java())
         with _environment(home, settings.state_dir), (settings.state_dir / "jvm.out").open("wb") as output:
             at_launch = SparkConf(loadDefaults=False)

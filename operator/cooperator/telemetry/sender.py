@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from prometheus_client.core import Metric
 
 import cooperator
-from cooperator.supervision import supervised
+from cooperator.supervision import LIMIT_S, supervised, wait_turning
 from cooperator.telemetry.conversion import OtlpConversion
 from cooperator.telemetry.settings import OtlpSettings
 
@@ -47,7 +47,7 @@ class OtlpSender:
         started_ns = int(psutil.Process().create_time() * 1e9)
         self._conversion = OtlpConversion(resource, cooperator.__version__, started_ns)
         self._ending = threading.Event()
-        self._thread = supervised(self._run, "otlp")
+        self._thread = supervised(self._run, "otlp", limit_s=LIMIT_S + settings.timeout_ms / 1000)
         self._problem = ""
         self._logged_s = 0.0
         self._missed = 0
@@ -61,7 +61,7 @@ class OtlpSender:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        while not self._ending.wait(self._settings.interval_ms / 1000):
+        while not wait_turning(self._ending, self._settings.interval_ms / 1000):
             self._send()
         if not self._problem:
             self._send()

@@ -147,7 +147,7 @@ class MemberProcess:
     def check(self) -> None:
         """Raises ``Failed`` when a task has failed meanwhile."""
         while not self._heard.empty():
-            self._complain(self._heard.get())
+            self._complain(self._heard.get_nowait())
 
     # --- below ---
 

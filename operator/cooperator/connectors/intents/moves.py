@@ -63,5 +63,6 @@ def move(
             raise Replaced(f"unit {unit} was taken by another attempt: repeat the operation")
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for future in [pool.submit(one, unit) for unit in offsets]:
-            future.result()
+        moves = [pool.submit(one, unit) for unit in offsets]
+    for each in moves:
+        each.result(0)

@@ -219,5 +219,6 @@ class FileUnits:
 def _each(call: Callable[[Partition], None], partitions: Collection[Partition]) -> None:
     """Calls for each partition, several at once. Raises the first exception, once all calls have ended."""
     with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(partitions)))) as pool:
-        for future in [pool.submit(call, partition) for partition in partitions]:
-            future.result()
+        calls = [pool.submit(call, partition) for partition in partitions]
+    for each in calls:
+        each.result(0)

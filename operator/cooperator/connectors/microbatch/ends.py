@@ -141,6 +141,7 @@ class EndWatcher:
 
     def _run(self) -> None:
         while True:
+            threads.turn()
             self._wake.clear()
             with self._lock:
                 if self._closed or not self._subscriptions:
@@ -155,7 +156,7 @@ class EndWatcher:
                 continue
             now_ms = self._clock() * 1000
             at_ms = next_look_ms(now_ms, interval_ms, self.is_quiet(found))
-            self._wake.wait((at_ms - now_ms) / 1000)
+            threads.wait_turning(self._wake, (at_ms - now_ms) / 1000)
 
     def _look(self, wanted: Collection[Partition], changed: bool) -> Look | None:
         """Returns what was found; None: the look failed."""
@@ -228,7 +229,8 @@ class Subscription:
             if ends and self._pending and due(self._last_ms, look_ms, self.interval_ms):
                 self._last_ms = look_ms
                 return ends
-            self._event.wait()
+            # Looks happen at least this often; a subscription that is closed meanwhile ends the loop.
+            self._event.wait(_QUIET_MS / 1000)
         return {}
 
     def are_others(self, ids: Mapping[Partition, str]) -> bool:

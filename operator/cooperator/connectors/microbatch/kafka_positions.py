@@ -177,8 +177,9 @@ class KafkaPositions:
     def fence(self, ids: Sequence[str], patience: Patience) -> None:
         """Initialises transactional ids: ends their transactions and fences their producers (KIP-98)."""
         with ThreadPoolExecutor(_AT_ONCE, "fence") as pool:
-            for each in [pool.submit(self._fence, name, patience) for name in ids]:
-                each.result()
+            fencing = [pool.submit(self._fence, name, patience) for name in ids]
+        for each in fencing:
+            each.result(0)
 
     def _fence(self, name: str, patience: Patience) -> None:
         for attempt in range(1, _TRIES + 1):

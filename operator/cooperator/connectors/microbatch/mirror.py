@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.log_lines import LibrdkafkaLog
+from cooperator.supervision import close_aside
 
 log = logging.getLogger(__name__)
 
@@ -109,4 +110,4 @@ def _commit(settings: Mapping[str, Any], places: list[TopicPartition]) -> None:
             if each.error is not None:
                 raise KafkaException(each.error)
     finally:
-        consumer.close()
+        close_aside(consumer.close, "consumer of a mirror")

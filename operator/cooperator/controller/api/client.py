@@ -21,6 +21,7 @@ from cooperator.controller.api.bounded_json import loads
 from cooperator.controller.names import FIELD_MANAGER, GROUP, VERSION
 from cooperator.host.gate import passing
 from cooperator.host.platform import PlatformError
+from cooperator.supervision import turn
 
 log = logging.getLogger(__name__)
 
@@ -219,6 +220,8 @@ class Api:
         content_type: str = "application/json",
     ) -> Body:
         headers = {"Accept": "application/json", "Content-Type": content_type}
+        # Of many requests each one has its own time.
+        turn()
         try:
             request = self._client.param_serialize(
                 method,

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cooperator.controller.api.client import LEASES, Api, ApiError
-from cooperator.supervision import supervised
+from cooperator.supervision import supervised, wait_turning
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class OperatorLeaseKeeper:
 
     def _renew(self) -> None:
         terms = self._terms
-        while not self._ending.wait(terms.renew_ms / 1000):
+        while not wait_turning(self._ending, terms.renew_ms / 1000):
             sent_ms = _now_ms()
             try:
                 lease = self._api.get(LEASES, terms.namespace, terms.name)

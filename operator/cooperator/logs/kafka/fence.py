@@ -79,5 +79,6 @@ def fence_producers(
             writer.open()
 
     with ThreadPoolExecutor(_AT_ONCE, "fencing") as pool:
-        for done in [pool.submit(fence, each) for each in transactional_ids]:
-            done.result()
+        fencing = [pool.submit(fence, each) for each in transactional_ids]
+    for each in fencing:
+        each.result(0)

@@ -22,7 +22,7 @@ from cooperator.logs.kafka.settings import error_text
 from cooperator.logs.kafka.subscription import Subscription
 from cooperator.logs.kafka.topics import ask_partitions, partitions_of
 from cooperator.logs.silence import Silence
-from cooperator.supervision import supervised
+from cooperator.supervision import close_aside, supervised, turn
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,8 @@ _WARM_S: Final = 1.0
 _BATCH: Final = 1_000
 _BACKLOG_BYTES: Final = 4 * 2**20
 _PATIENCE_S: Final = 0.25
+_CLOSED_S: Final = 20.0
+"""More than the time after which a consumer that does not close is abandoned."""
 _QUIET_S: Final = 10.0
 """Interval between checks of silent partitions."""
 
@@ -135,15 +137,16 @@ class Reader:
             del self._subscriptions[subscription.topic]
 
     def close(self) -> None:
-        """Close the consumer and end the thread; this waits for the library only."""
+        """Close the consumer, or abandon it, and end the thread."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(_CLOSED_S)
 
     # --- the thread -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         consumer: Consumer | None = None
         while not self._closing.is_set():
+            turn()
             try:
                 if consumer is None:
                     self._come_and_go(None)
@@ -157,16 +160,20 @@ class Reader:
                 logger.exception("the %s restarts after an error", self._thread.name)
             # A new consumer continues from what the subscriptions have taken.
             if consumer is not None:
-                consumer.close()
+                self._close(consumer)
                 consumer = None
             for topic in self._topics.values():
                 topic.assigned = topic.paused = False
             self._closing.wait(_RETRY_S)
         if consumer is not None:
-            consumer.close()
+            self._close(consumer).wait(_CLOSED_S)
         # Drops pending requests, which keep their admin client alive.
         self._topics.clear()
         self._look = None
+
+    def _close(self, consumer: Consumer) -> threading.Event:
+        """Close a consumer without waiting: one that receives nothing any more may hang in its close, too."""
+        return close_aside(consumer.close, f"consumer of the {self._thread.name}")
 
     def _step(self, consumer: Consumer) -> bool:
         """Do one iteration; return False if the consumer is stuck and must be replaced."""

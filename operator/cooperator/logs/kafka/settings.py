@@ -158,7 +158,7 @@ def result_of(answer: "Future[T]", within_s: float = _ANSWERED_S) -> T:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, missing)) from None
     if failure is not None:
         raise type(failure)(*failure.args)
-    return answer.result()
+    return answer.result(0)
 
 
 _PASSING_DETAIL: Final = re.compile(r"^(\S+: )+(?=Connect to|Disconnected)|\s*\(after \d+ms in state \w+\)")

@@ -9,13 +9,15 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from cooperator.logs.kafka.connection import Connection
 from cooperator.logs.kafka.settings import CLIENT_ID
-from cooperator.supervision import supervised
+from cooperator.supervision import close_aside, supervised, turn
 from cooperator.wire import Record
 
 logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.2
 _QUICK_POLL_S: Final = 0.01
+_CLOSED_S: Final = 20.0
+"""More than the time after which a producer that does not close is abandoned."""
 
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
@@ -85,15 +87,20 @@ class Writer:
             producer.purge()
 
     def close(self) -> None:
-        """Drop unwritten records, and end the producer."""
+        """Drop unwritten records, and end the producer, or abandon it."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(_CLOSED_S)
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
+            # The library ends a producer when nothing refers to it any more.
+            last = [producer]
+            del producer
+            close_aside(last.clear, f"producer of the {self._thread.name}").wait(_CLOSED_S)
 
     def _run(self, producer: Producer) -> None:
         while not self._closing.is_set():
+            turn()
             try:
                 asking = any(queue.asking for queue in self._queues)
                 producer.poll(_QUICK_POLL_S if asking else _POLL_S)

@@ -19,6 +19,7 @@ from cooperator.artifacts import resolve
 HERE = Path(__file__).resolve().parent
 JAR = HERE.parent / "jars" / "cooperator-spark.jar"
 RELEASE = "17"
+_COMPILED_S = 600.0
 
 
 def sources() -> list[Path]:
@@ -42,8 +43,11 @@ def compile_to(target: Path, javac: str = "javac") -> str:
     jars = [Path(spec.origin).parent / "jars" / "*", *(jar for bundle in bundles for jar in resolve(bundle))]
     class_path = os.pathsep.join(map(str, jars))
     options = ["--release", RELEASE, "-g:none", "-classpath", class_path, "-d", str(target)]
-    subprocess.run([javac, *options, *map(str, sources())], check=True)
-    return subprocess.run([javac, "-version"], check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run([javac, *options, *map(str, sources())], check=True, timeout=_COMPILED_S)
+    asked = subprocess.run(
+        [javac, "-version"], check=True, capture_output=True, text=True, timeout=_COMPILED_S
+    )
+    return asked.stdout.strip()
 
 
 def main() -> int:
