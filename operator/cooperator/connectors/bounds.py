@@ -159,7 +159,7 @@ def is_allowed(path: str, allowed: Collection[str]) -> bool:
     if path.startswith("//"):
         return False  # Hadoop takes what follows for a host.
     decoded = unquote(path)
-    if decoded != path and not is_allowed(decoded, allowed):
+    if decoded != path and not is_allowed(decoded, [unquote(prefix) for prefix in allowed]):
         return False  # Some readers decode a URI.
     if not _is_file_name(path):
         return False

@@ -12,7 +12,7 @@ from cooperator.connectors.access import KafkaOptions, of_spark
 from cooperator.connectors.formats import FILE_SINKS, Side, Value, checked_format, checked_options, kind_of, named
 from cooperator.connectors.options import Names, anchored, option, refuse
 from cooperator.connectors.outputs import normal
-from cooperator.connectors.transform import Select
+from cooperator.connectors.transform import Columns, Select
 
 _TOPICS = ("subscribe", "subscribePattern", "assign")
 """Options of Spark's Kafka source, of which it requires one."""
@@ -60,7 +60,7 @@ class PipelineOptions(KafkaOptions):
     source_format: Format = option(
         "source.format", expected="a format of spark.readStream, such as json", fixed=True, min_length=1
     )
-    source_schema: str = option(
+    source_schema: Columns = option(
         "source.schema", "", expected="the columns as DDL (id LONG, name STRING); required for files"
     )
     source_options: dict[str, str] = option(

@@ -181,3 +181,4 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }
 ALLOWED: Final = frozenset(name for name, each in FUNCTIONS.items() if each.kind is not Kind.FORBIDDEN)
 REFUSED: Final = frozenset(_FORBIDDEN)
+BOUNDED: Final = frozenset(name for name, each in FUNCTIONS.items() if each.check is not None)

@@ -21,10 +21,11 @@ from pydantic_core import PydanticCustomError
 from cooperator.connectors.options import refuse
 from cooperator.connectors.sql_bounds import Argument
 from cooperator.connectors.sql_calls import Call, check_calls, forbidden
-from cooperator.connectors.sql_functions import ALLOWED, REFUSED
+from cooperator.connectors.sql_functions import ALLOWED, BOUNDED, REFUSED
 
 MAX_LENGTH: Final = 20_000
 MAX_DEPTH: Final = 32
+MAX_SCHEMA: Final = 100_000
 MAX_STEPS: Final = 10_000
 """Upper limit of a parser's steps in addition to one for each token; ordinary queries take less than two."""
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
@@ -76,6 +77,31 @@ def parse_bounded(sql: str) -> list[Any]:
         raise _too_deep() from None
 
 
+def check_columns(value: str) -> None:
+    """Raises ``refuse(…)`` unless the text is a list of columns with types alone, without defaults."""
+    from sqlglot import exp
+
+    if len(value) > MAX_SCHEMA:
+        raise refuse(f"has {len(value)} characters", f"use {MAX_SCHEMA} at most")
+    problem = refuse("is not a list of columns", "write names with types: id LONG, name STRING")
+    try:
+        parsed = parse_bounded(f"CREATE TABLE t ({value})")
+    except PydanticCustomError:
+        raise problem from None
+    if len(parsed) != 1 or not isinstance(parsed[0], exp.Create) or not isinstance(parsed[0].this, exp.Schema):
+        raise problem
+    without_value = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
+    for column in parsed[0].this.expressions:
+        constraints = column.args.get("constraints") or []
+        # A default is an expression, which Spark evaluates where a file lacks the column.
+        if not isinstance(column, exp.ColumnDef) or not all(
+            isinstance(each.args.get("kind"), without_value) for each in constraints
+        ):
+            raise problem
+    if any(value for name, value in parsed[0].args.items() if name not in ("this", "kind")):
+        raise problem
+
+
 def treats_rows_alone(sql: str) -> bool:
     """Whether a checked SELECT surely makes each row of a single row, so that Spark keeps no state for it."""
     from sqlglot import exp
@@ -109,6 +135,9 @@ def _parser(of_calls: bool) -> Any:
         """Leaves each call as it is written; sqlglot has classes of its own for many, with other arguments."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name.lower() not in BOUNDED
+        }
 
     return OfCalls if of_calls else Bounded
 
