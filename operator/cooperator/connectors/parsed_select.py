@@ -18,7 +18,7 @@ _NODES: Final = frozenset(
             f"plans.logical.{name}"
             for name in """
             Aggregate CTERelationDef CTERelationRef Deduplicate Distinct Except Filter Generate GlobalLimit Intersect Join
-            LateralJoin LimitAll LocalLimit LocalRelation Offset OneRowRelation$ Pivot Project RepartitionByExpression Sample
+            LateralJoin LimitAll LocalLimit LocalRelation Offset OneRowRelation Pivot Project RepartitionByExpression Sample
             Sort SubqueryAlias Tail Union Unpivot UnresolvedHint UnresolvedWith Window WithCTE WithWindowDefinition
             """.split()
         ),
@@ -39,11 +39,11 @@ _NODES: Final = frozenset(
             Exists FunctionTableSubqueryArgumentExpression GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery
             IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny
             ListQuery Literal Lower Multiply NamedArgumentExpression Not NotLikeAll NotLikeAny Or OuterReference Overlay
-            PipeExpression RLike Remainder Rollup ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight
+            PipeExpression PipeOperator RLike Remainder Rollup ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight
             ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimLeft StringTrimRight
             Substring Subtract TimestampAdd TimestampDiff UnaryMinus UnaryPositive UnboundedFollowing$ UnboundedPreceding$
             UnresolvedCollation UnresolvedNamedLambdaVariable UnresolvedWindowExpression UnspecifiedFrame$ WindowExpression
-            WindowSpecDefinition WindowSpecReference aggregate.AnyValue aggregate.First aggregate.Last
+            WindowSpecDefinition WindowSpecReference aggregate.AggregateExpression aggregate.AnyValue aggregate.First aggregate.Last
             """.split()
         ),
     ]

@@ -2,13 +2,15 @@ package dev.cooperator.spark;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Deque;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.analysis.CTESubstitution;
@@ -66,8 +68,17 @@ public final class ParsedSelect {
 
   /** Parses the text as {@code session.sql} does. */
   public static ParsedSelect of(SparkSession session, String sql) {
-    return session.withActive(
-        () -> new ParsedSelect(session, session.sessionState().sqlParser().parsePlan(sql)));
+    return session.withActive(() -> ParsedSelect.<RuntimeException>parsed(session, sql));
+  }
+
+  /** ParseException passes as it is: Scala has no checked exceptions. */
+  @SuppressWarnings("unchecked")
+  private static <E extends Exception> ParsedSelect parsed(SparkSession session, String sql) throws E {
+    try {
+      return new ParsedSelect(session, session.sessionState().sqlParser().parsePlan(sql));
+    } catch (Exception error) {
+      throw (E) error;
+    }
   }
 
   /** The rows of the very plan that was read. */
@@ -81,12 +92,13 @@ public final class ParsedSelect {
   }
 
   /** Reads a SELECT from the standard input where there is no session, for a server that runs it elsewhere. */
-  public static void main(String[] arguments) throws IOException {
+  public static void main(String[] arguments) throws Exception {
     String sql = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
     System.out.println(new ParsedSelect(null, new SparkSqlParser().parsePlan(sql)).summary());
   }
 
   private void walk(LogicalPlan root) {
+    Set<TreeNode<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
     Deque<Part> left = new ArrayDeque<>();
     left.push(new Part(root, false));
     for (int visited = 0; !left.isEmpty(); visited++) {
@@ -96,6 +108,9 @@ public final class ParsedSelect {
       Part part = left.pop();
       boolean isRepeated = part.isRepeated || part.value instanceof LambdaFunction;
       if (part.value instanceof TreeNode<?> node) {
+        if (!seen.add(node)) {
+          continue; // it is a child, and a part of its parent's tuple
+        }
         read(node, part.isRepeated);
         push(node.children(), isRepeated, left);
         push(node.innerChildren(), isRepeated, left);
