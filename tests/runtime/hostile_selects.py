@@ -3,9 +3,27 @@
 from itertools import product
 
 TABLES = [
-    *("other", "spark_catalog.default.other", "default.other", "global_temp.other", "system.information_schema.tables"),
-    *("text.`/etc/passwd`", "json.`/etc/passwd`", "csv.`file:///etc/passwd`", "binaryFile.`/x`", "parquet.`s3a://b/x`"),
-    *("`other`", "`spark_catalog`.`default`.`other`", "`b\u0131naryFile`.`/x`", "`c\u017fv`.`/x`", "\u0131nput2"),
+    *(
+        "other",
+        "spark_catalog.default.other",
+        "default.other",
+        "global_temp.other",
+        "system.information_schema.tables",
+    ),
+    *(
+        "text.`/etc/passwd`",
+        "json.`/etc/passwd`",
+        "csv.`file:///etc/passwd`",
+        "binaryFile.`/x`",
+        "parquet.`s3a://b/x`",
+    ),
+    *(
+        "`other`",
+        "`spark_catalog`.`default`.`other`",
+        "`b\u0131naryFile`.`/x`",
+        "`c\u017fv`.`/x`",
+        "`\u0131nput`",
+    ),
 ]
 """Names of relations that are not ``input``."""
 PLACES = [
@@ -27,7 +45,10 @@ PLACES = [
     "SELECT * FROM input, {} TIMESTAMP AS OF '2020-01-01'",
     "SELECT * FROM input, explode(TABLE({}))",
     "SELECT transform(array(1), x -> (SELECT max(id) FROM {})) FROM input",
-    "SELECT CASE WHEN id > 1 THEN (SELECT count(*) FROM {}) ELSE 0 END FROM input ORDER BY (SELECT 1 FROM {})",
+    (
+        "SELECT CASE WHEN id > 1 THEN (SELECT count(*) FROM {}) ELSE 0 END FROM input ORDER BY (SELECT "
+        "1 FROM {})"
+    ),
     "SELECT sum(id) FILTER (WHERE id IN (SELECT id FROM {})) FROM input",
     "SELECT sum(id) OVER (PARTITION BY (SELECT max(id) FROM {})) FROM input",
     "SELECT id FROM input GROUP BY id HAVING id > (SELECT max(id) FROM {})",
@@ -113,25 +134,55 @@ ORDINARY = [
     "FROM input SELECT id",
     "SELECT * FROM INPUT AS t (a)",
     "TABLE input",
-    "SELECT id AS a, -id, id + 1, id BETWEEN 1 AND 2, id IN (1, 2), id IS NULL, NOT (id = 1) FROM input WHERE id <> 1",
-    "WITH a (x) AS (SELECT id FROM input), b AS (SELECT x FROM a) SELECT x FROM b WHERE x IN (SELECT x FROM a)",
+    (
+        "SELECT id AS a, -id, id + 1, id BETWEEN 1 AND 2, id IN (1, 2), id IS NULL, NOT (id = 1) FROM "
+        "input WHERE id <> 1"
+    ),
+    (
+        "WITH a (x) AS (SELECT id FROM input), b AS (SELECT x FROM a) SELECT x FROM b WHERE x IN "
+        "(SELECT x FROM a)"
+    ),
     "WITH input AS (SELECT id FROM input) SELECT * FROM input",
     "SELECT * FROM (WITH a AS (SELECT * FROM input) SELECT * FROM a) b",
     "SELECT CAST(id AS DECIMAL(10, 2)), row_number() OVER (ORDER BY id), id::string FROM input",
-    "SELECT sum(id) OVER (PARTITION BY id ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM input",
-    "SELECT sum(id) OVER w FROM input WINDOW w AS (PARTITION BY id ORDER BY id RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+    (
+        "SELECT sum(id) OVER (PARTITION BY id ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT "
+        "ROW) FROM input"
+    ),
+    (
+        "SELECT sum(id) OVER w FROM input WINDOW w AS (PARTITION BY id ORDER BY id RANGE BETWEEN 1 "
+        "PRECEDING AND 1 FOLLOWING)"
+    ),
     "SELECT get_json_object('{}', '$.a') AS a, from_json('{}', 'a INT').a FROM input t",
     "SELECT word FROM input LATERAL VIEW explode(split('a b', ' ')) t AS word",
     "SELECT word FROM input LATERAL VIEW OUTER posexplode(array(1)) t AS p, word",
-    "SELECT window(at, '1 minute').start, count(*) FROM (SELECT current_timestamp() AS at FROM input) GROUP BY window(at, '1 minute')",
+    (
+        "SELECT window(at, '1 minute').start, count(*) FROM (SELECT current_timestamp() AS at FROM "
+        "input) GROUP BY window(at, '1 minute')"
+    ),
     "SELECT transform(array(1), x -> x + 1) AS a, aggregate(array(1), 0, (x, y) -> x + y) AS b FROM input",
-    "SELECT CASE WHEN id > 1 THEN 'a' WHEN id > 2 THEN 'b' ELSE 'c' END, CASE id WHEN 1 THEN 2 END, if(id > 1, 1, 2) FROM input",
-    "SELECT count(*), count(DISTINCT id), sum(id) FILTER (WHERE id > 1) FROM input GROUP BY ALL HAVING count(*) > 1",
-    "SELECT id, count(*) FROM input GROUP BY GROUPING SETS ((id), ()) ORDER BY 1 DESC NULLS LAST LIMIT 10 OFFSET 1",
+    (
+        "SELECT CASE WHEN id > 1 THEN 'a' WHEN id > 2 THEN 'b' ELSE 'c' END, CASE id WHEN 1 THEN 2 END, "
+        "if(id > 1, 1, 2) FROM input"
+    ),
+    (
+        "SELECT count(*), count(DISTINCT id), sum(id) FILTER (WHERE id > 1) FROM input GROUP BY ALL "
+        "HAVING count(*) > 1"
+    ),
+    (
+        "SELECT id, count(*) FROM input GROUP BY GROUPING SETS ((id), ()) ORDER BY 1 DESC NULLS LAST "
+        "LIMIT 10 OFFSET 1"
+    ),
     "SELECT id, count(*) FROM input GROUP BY ROLLUP (id)",
     "SELECT id, count(*) FROM input GROUP BY id WITH CUBE",
-    "SELECT DISTINCT id FROM input UNION SELECT id FROM input INTERSECT SELECT id FROM input EXCEPT SELECT id FROM input",
-    "SELECT a.id FROM input a JOIN input b ON a.id = b.id LEFT JOIN input c USING (id) CROSS JOIN input d NATURAL JOIN input e",
+    (
+        "SELECT DISTINCT id FROM input UNION SELECT id FROM input INTERSECT SELECT id FROM input EXCEPT "
+        "SELECT id FROM input"
+    ),
+    (
+        "SELECT a.id FROM input a JOIN input b ON a.id = b.id LEFT JOIN input c USING (id) CROSS JOIN "
+        "input d NATURAL JOIN input e"
+    ),
     "SELECT a.id FROM input a LEFT SEMI JOIN input b ON a.id = b.id LEFT ANTI JOIN input c ON a.id = c.id",
     "SELECT /*+ BROADCAST(b), COALESCE(4) */ a.id FROM input a JOIN input b ON a.id = b.id",
     "SELECT * FROM input TABLESAMPLE (10 PERCENT)",
@@ -142,17 +193,38 @@ ORDINARY = [
     "SELECT (SELECT max(id) FROM input) AS a, EXISTS (SELECT 1 FROM input) AS b FROM input",
     "SELECT * FROM (SELECT id, id % 2 AS odd FROM input) PIVOT (sum(id) FOR odd IN (0, 1))",
     "SELECT * FROM (SELECT id AS a, id AS b FROM input) UNPIVOT (value FOR name IN (a, b))",
-    "FROM input |> WHERE id > 1 |> SELECT id |> EXTEND id + 1 AS x |> AGGREGATE sum(x) AS s GROUP BY id |> ORDER BY s |> LIMIT 3",
+    (
+        "FROM input |> WHERE id > 1 |> SELECT id |> EXTEND id + 1 AS x |> AGGREGATE sum(x) AS s GROUP "
+        "BY id |> ORDER BY s |> LIMIT 3"
+    ),
     "FROM input |> AS t |> SET id = id + 1 |> JOIN (SELECT id AS b FROM input) ON true |> DROP b",
     "SELECT * EXCEPT (id) FROM (SELECT id, 1 AS a FROM input)",
-    "SELECT id LIKE 'a%', id ILIKE 'a', id LIKE ANY ('a', 'b'), id NOT LIKE ALL ('a', 'b'), id RLIKE 'a|b' FROM input",
-    "SELECT trim(BOTH ' ' FROM 'a'), substring('a' FROM 1 FOR 2), position('a' IN 'b'), overlay('a' PLACING 'b' FROM 1), extract(YEAR FROM DATE '2020-01-01') FROM input",
-    "SELECT DATE '2020-01-01' + INTERVAL 1 DAY, TIMESTAMP '2020-01-01 00:00:00', X'1F', 1.5, 1e3, 'a' || 'b', 1L, 2S, 3Y FROM input",
+    (
+        "SELECT id LIKE 'a%', id ILIKE 'a', id LIKE ANY ('a', 'b'), id NOT LIKE ALL ('a', 'b'), id "
+        "RLIKE 'a|b' FROM input"
+    ),
+    (
+        "SELECT trim(BOTH ' ' FROM 'a'), substring('a' FROM 1 FOR 2), position('a' IN 'b'), overlay('a' "
+        "PLACING 'b' FROM 1), extract(YEAR FROM DATE '2020-01-01') FROM input"
+    ),
+    (
+        "SELECT DATE '2020-01-01' + INTERVAL 1 DAY, TIMESTAMP '2020-01-01 00:00:00', X'1F', 1.5, 1e3, "
+        "'a' || 'b', 1L, 2S, 3Y FROM input"
+    ),
     "SELECT array(1, 2)[0], map('a', 1)['a'], struct(1 AS a).a, named_struct('a', 1).a, (1, 2) FROM input",
-    "SELECT timestampadd(HOUR, 1, TIMESTAMP '2020-01-01'), timestampdiff(DAY, DATE '2020-01-01', DATE '2020-01-02') FROM input",
+    (
+        "SELECT timestampadd(HOUR, 1, TIMESTAMP '2020-01-01'), timestampdiff(DAY, DATE '2020-01-01', "
+        "DATE '2020-01-02') FROM input"
+    ),
     "SELECT current_date, current_timestamp, current_user, localtimestamp() FROM input",
-    "SELECT first(id IGNORE NULLS), any_value(id), last(id), max_by(id, id), percentile_cont(0.5) WITHIN GROUP (ORDER BY id), listagg(id, ',') FROM input",
-    "SELECT 'a' COLLATE UTF8_BINARY, id <=> 1, id & 1, id | 1, id ^ 1, ~id, id DIV 2, id << 1, id >> 1 FROM input",
+    (
+        "SELECT first(id IGNORE NULLS), any_value(id), last(id), max_by(id, id), percentile_cont(0.5) "
+        "WITHIN GROUP (ORDER BY id), listagg(id, ',') FROM input"
+    ),
+    (
+        "SELECT 'a' COLLATE UTF8_BINARY, id <=> 1, id & 1, id | 1, id ^ 1, ~id, id DIV 2, id << 1, id "
+        ">> 1 FROM input"
+    ),
     "SELECT id FROM input DISTRIBUTE BY id SORT BY id",
     "SELECT id AS table, `id` AS `a b` FROM input -- the end",
     "SELECT parse_json('{\"a\": 1}'):a FROM input",

@@ -1,4 +1,4 @@
-"""Formats and options of the class spark mean the same to Spark as to the checks, however they are spelled."""
+"""Formats and options mean the same to Spark as to the checks, however they are spelled."""
 
 import json
 import sys
@@ -84,7 +84,11 @@ def test_java_takes_four_letters_beyond_ascii_for_letters_of_ascii() -> None:
     assert beyond == FOLDED == {"\u0130", "\u0131", "\u017f", "\u212a"}
 
 
-@given(spelled([*FORMATS]), spelled(["path", "basePath", "sourceArchiveDir"]), st.sampled_from(["../x", "x", "a:x"]))
+@given(
+    spelled([*FORMATS]),
+    spelled(["path", "basePath", "sourceArchiveDir"]),
+    st.sampled_from(["../x", "x", "a:x"]),
+)
 @example("c\u017fv", "path", "../../etc")
 @example("b\u0131naryFile", "path", "../../etc")
 @example("csv", "ba\u017fePath", "../../etc")
@@ -126,8 +130,23 @@ def test_spark_is_given_the_word_that_was_checked(name: str, side: str) -> None:
     [
         *("relative", "../x", "./x", "file:x", "file:../x", "~/x", " /data", "\t/data", "C:/x", "data/x"),
         *("/data/../etc", "/data/./../etc", "/data/%2e%2e/etc", "/data/..%2fetc", "file:///data/%2E%2E/etc"),
-        *("/elsewhere", "file:/elsewhere", "FILE:///elsewhere", "File://host/elsewhere", "//data", "//etc/data"),
-        *("/data,/etc/passwd", "/data,relative", "/data\0", "/data/\ud800", "/data/a\\..\\..", "/dat*", "/{data,etc}"),
+        *(
+            "/elsewhere",
+            "file:/elsewhere",
+            "FILE:///elsewhere",
+            "File://host/elsewhere",
+            "//data",
+            "//etc/data",
+        ),
+        *(
+            "/data,/etc/passwd",
+            "/data,relative",
+            "/data\0",
+            "/data/\ud800",
+            "/data/a\\..\\..",
+            "/dat*",
+            "/{data,etc}",
+        ),
         *("http://10.0.0.1/data", "https://host/data", "ftp://host/data", "jar:file:/data!/x", "har:///data"),
         *("hdfs://host/data", "s3a://lake/in", "viewfs:///data", "local:///data", '["/data"]'),
     ],
@@ -150,7 +169,11 @@ def test_a_url_is_no_path_unless_the_worker_allows_it(scheme: str) -> None:
 def test_a_path_that_only_a_reference_shows_is_checked_as_well(tmp_path: Path) -> None:
     """A file that a tenant writes can hold a relative path that looks like another reference."""
     (tmp_path / "path").write_text("../../etc/${x}/../cron.d")
-    config = {"source.format": "rate", "sink.format": "json", "sink.options.path": f"${{file:{tmp_path}/path}}"}
+    config = {
+        "source.format": "rate",
+        "sink.format": "json",
+        "sink.options.path": f"${{file:{tmp_path}/path}}",
+    }
     allowing = Resolver({}, bootstrap_servers="b:1", allowed_files=(str(tmp_path),))
     with pytest.raises(OptionError, match="is not a path that the Worker allows"):
         allowed_options(PipelineOptions, {"connector.class": "spark", **config}, allowing)
@@ -161,7 +184,17 @@ def test_a_path_that_only_a_reference_shows_is_checked_as_well(tmp_path: Path) -
     [
         "org.apache.spark.sql.execution.datasources.csv.CSVFileFormat",
         "com.databricks.spark.csv",
-        *("jdbc", "JDBC", "hive", "statestore", "state-metadata", "foreach", "table", "\u0131mage", "l\u0131bsvm"),
+        *(
+            "jdbc",
+            "JDBC",
+            "hive",
+            "statestore",
+            "state-metadata",
+            "foreach",
+            "table",
+            "\u0131mage",
+            "l\u0131bsvm",
+        ),
         *("csv ", " csv", "csv\n", "csv\0", "csv;", "csv`", "", "a" * 200),
     ],
 )
@@ -191,7 +224,9 @@ def test_other_words_are_no_formats(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("side", ["source", "sink"])
-def test_an_option_that_loads_allocates_or_reconfigures_is_refused(side: str, option: str, value: str) -> None:
+def test_an_option_that_loads_allocates_or_reconfigures_is_refused(
+    side: str, option: str, value: str
+) -> None:
     for name in (option, option.upper()):
         config = {"source.format": "csv", "source.options.path": "/data/in"}
         config |= {"sink.format": "csv", "sink.options.path": "/data/out"}
@@ -199,7 +234,12 @@ def test_an_option_that_loads_allocates_or_reconfigures_is_refused(side: str, op
 
 
 def test_an_option_is_set_once_however_it_is_spelled() -> None:
-    config = {"source.format": "rate", "sink.format": "json", "sink.options.path": "/a", "sink.options.PATH": "/b"}
+    config = {
+        "source.format": "rate",
+        "sink.format": "json",
+        "sink.options.path": "/a",
+        "sink.options.PATH": "/b",
+    }
     assert "sets path twice; remove one of both" in refused(config)
     del config["sink.options.path"]
     assert handed(config).of_sink(0) == {"path": "/b"}

@@ -41,7 +41,14 @@ def test_only_input_is_read() -> None:
     check_parsed(INPUT)
     check_parsed({**INPUT, "relations": [["INPUT"], ["input"]]})
     assert refused(relations=[]) == "does not read the view input"
-    for name in (["other"], ["a", "input"], ["global_temp", "input"], ["text", "/x"], ["\u0131nput"], ["input "]):
+    for name in (
+        ["other"],
+        ["a", "input"],
+        ["global_temp", "input"],
+        ["text", "/x"],
+        ["\u0131nput"],
+        ["input "],
+    ):
         assert refused(relations=[["input"], name]) == f"reads {'.'.join(name)}"
 
 
@@ -101,10 +108,9 @@ def test_no_hostile_select_has_rows(spark: SparkBench) -> None:
     for sql in OTHERS:
         try:
             selected(session.range(1), sql)
-        except OptionError as error:
-            assert len(error.problems) == 1
-        else:
-            passed.append(sql)
+        except OptionError:
+            continue
+        passed.append(sql)
     assert not passed
 
 
@@ -145,7 +151,9 @@ def test_every_function_that_spark_knows_has_an_entry(spark: SparkBench) -> None
     assert known - FUNCTIONS.keys() == set(), "add them to sql_functions.py after you have looked at them"
     needs_a_jar = {name for name in FUNCTIONS.keys() - known if "avro" in name or "protobuf" in name}
     syntax = {"timestampadd", "timestampdiff"}
-    assert FUNCTIONS.keys() - known - needs_a_jar - syntax == set(), "remove functions that Spark does not have"
+    assert FUNCTIONS.keys() - known - needs_a_jar - syntax == set(), (
+        "remove functions that Spark does not have"
+    )
 
 
 @pytest.mark.real
@@ -167,7 +175,7 @@ def server() -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             asked.append(self.path)
             self.send_error(404)
 
@@ -179,6 +187,14 @@ def server() -> Iterator[tuple[str, list[str]]]:
     yield f"http://127.0.0.1:{listening.server_port}", asked
     listening.shutdown()
     listening.server_close()
+
+
+def answer_of(rows: Any) -> str:
+    """The rows, or the error of reading them."""
+    try:
+        return str(rows.collect())
+    except Exception as error:
+        return f"Exception: {error}"
 
 
 @pytest.mark.real
@@ -200,10 +216,11 @@ def test_no_document_of_xml_makes_a_member_open_anything(
     url, asked = server
     session = session_of(spark)
     rows = session.createDataFrame([(document.format(url),)], "value STRING")
+    answers = []
     for function in ("xpath_string", "xpath", "xpath_boolean", "xpath_int"):
         found = selected(rows, f"SELECT {function}(value, 'a/text()') AS a FROM input")
-        try:
-            assert "root:" not in str(found.collect())
-        except Exception as error:
-            assert "restriction set by the accessExternalDTD property" in str(error), error
+        answers.append(answer_of(found))
     assert asked == []
+    assert not any("root:" in answer for answer in answers)
+    refusals = {answer for answer in answers if "SQLSTATE" in answer or "Exception" in answer}
+    assert all("restriction set by the accessExternalDTD property" in answer for answer in refusals), refusals

@@ -33,7 +33,7 @@ def test_a_cluster_gets_the_jars_and_a_driver_that_it_can_reach(settings: Runtim
 
 
 def test_no_jvm_opens_what_a_document_of_xml_names(settings: RuntimeSettings) -> None:
-    """``xpath`` reads documents of anybody who may write the data: they could name files, servers and sockets."""
+    """``xpath`` reads documents of anybody who may write the data: they may name files and servers."""
     for process in ("driver", "executor"):
         name = f"spark.{process}.defaultJavaOptions"
         for user in ({}, {name: "-Xss4m"}, {f"spark.{process}.extraJavaOptions": "-Xss4m"}):

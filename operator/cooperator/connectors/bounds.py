@@ -33,7 +33,9 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 """Characters that Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
 _KAFKA: Final = "kafka."
-_WRAPPING: Final = ("har:", "viewfs:", "viewfsoverload", "http:", "https:", "ftp:", "sftp:", "jar:", "local:")
+_WRAPPING: Final = (
+    *("har:", "viewfs:", "viewfsoverload", "http:", "https:", "ftp:", "sftp:", "jar:", "local:"),
+)
 """File systems of Hadoop's clients that open files of others, as an index or a mount table says, or any server
 of the member's network."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
@@ -88,7 +90,12 @@ _NOT_ALLOWED: Final = (
 
 
 def _of_format(
-    owner: str, name: str, value: str, config: Mapping[str, str], written: Mapping[str, str], resolver: Resolver
+    owner: str,
+    name: str,
+    value: str,
+    config: Mapping[str, str],
+    written: Mapping[str, str],
+    resolver: Resolver,
 ) -> Iterator[Problem]:
     """Yields the problems of an option of a source or sink of the class spark."""
     side: Side = "source" if name.startswith("source.") else "sink"
@@ -148,10 +155,10 @@ def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) ->
 
 
 def is_allowed(path: str, allowed: Collection[str]) -> bool:
-    """Whether a Connector may open the path. With ``allowed``, the resolved path must be below one of them;
+    """Whether a Connector may open the path.
 
-    without, system directories are denied, and archives, mount tables and URLs. A path with wildcards counts as the
-    directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
+    With ``allowed``, the resolved path must be below one of them; without, system directories are denied, and
+    archives, mount tables and URLs. A path with wildcards counts as the directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
     ``..`` follows a link, both readings must be allowed: Hadoop drops the link, other clients follow it.
     """
     if "\\" in path:

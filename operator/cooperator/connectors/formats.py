@@ -1,7 +1,7 @@
 """The formats of Spark's streams that the class ``spark`` may use, and the options of each. Pure.
 
-Spark finds formats and options by Java's rules for ignoring case, which take ``ſ`` for ``s`` and ``ı`` for ``i``.
-So names are ASCII, and Spark is given the spelling of these tables and never the user's: what was checked is
+Java's rules for ignoring case, by which Spark finds formats and options, take ``ſ`` for ``s`` and ``ı`` for
+``i``. So names are ASCII, and Spark is given the spelling of these tables and never the user's: what was checked is
 what is used. Options of Spark's file formats become settings of Hadoop's clients, some of which load
 classes; so they are allow-lists.
 """
@@ -49,8 +49,9 @@ _SOURCE: Final = {
     "basePath": Value.PATH,
     "sourceArchiveDir": Value.PATH,
     **_plain(
-        "cleanSource discardCachedInputRatio fileNameOnly ignoreCorruptFiles ignoreMissingFiles latestFirst maxBytesPerTrigger "
-        "maxCachedFiles maxFileAge maxFilesPerTrigger modifiedAfter modifiedBefore pathGlobFilter recursiveFileLookup"
+        "cleanSource discardCachedInputRatio fileNameOnly ignoreCorruptFiles ignoreMissingFiles "
+        "latestFirst maxBytesPerTrigger maxCachedFiles maxFileAge maxFilesPerTrigger modifiedAfter "
+        "modifiedBefore pathGlobFilter recursiveFileLookup"
     ),
 }
 _SINK: Final = {"path": Value.PATH, "retention": Value.PLAIN}
@@ -59,46 +60,52 @@ _TIMES: Final = _plain(
 )
 _TEXTS: Final = {
     **_TIMES,
-    **_plain("charset columnNameOfCorruptRecord encoding lineSep mode multiLine samplingRatio singleVariantColumn"),
+    **_plain(
+        "charset columnNameOfCorruptRecord encoding lineSep mode multiLine samplingRatio singleVariantColumn"
+    ),
 }
 _JSON: Final = {
     **_TEXTS,
     **_plain(
-        "allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros allowSingleQuotes "
-        "allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull ignoreNullFields inferTimestamp preferDate "
-        "prefersDecimal pretty primitivesAsString writeNonAsciiCharacterAsCodePoint"
+        "allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros "
+        "allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull "
+        "ignoreNullFields inferTimestamp preferDate prefersDecimal pretty primitivesAsString "
+        "writeNonAsciiCharacterAsCodePoint"
     ),
 }
 _CSV: Final = {
     **_TEXTS,
     **_plain(
-        "charToEscapeQuoteEscaping columnPruning comment delimiter emptyValue enforceSchema escape escapeQuotes header "
-        "ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace inferSchema nanValue negativeInf nullValue positiveInf preferDate "
-        "quote quoteAll sep unescapedQuoteHandling"
+        "charToEscapeQuoteEscaping columnPruning comment delimiter emptyValue enforceSchema escape "
+        "escapeQuotes header ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace inferSchema nanValue "
+        "negativeInf nullValue positiveInf preferDate quote quoteAll sep unescapedQuoteHandling"
     ),
     **dict.fromkeys(("inputBufferSize", "maxCharsPerColumn", "maxColumns"), Value.COUNT),
 }
 _XML: Final = {
     **_TEXTS,
     **_plain(
-        "arrayElementName attributePrefix declaration excludeAttribute ignoreNamespace ignoreSurroundingSpaces inferSchema "
-        "nullValue preferDate prefersDecimal rootTag rowTag treatEmptyValuesAsNulls validateName valueTag wildcardColName"
+        "arrayElementName attributePrefix declaration excludeAttribute ignoreNamespace "
+        "ignoreSurroundingSpaces inferSchema nullValue preferDate prefersDecimal rootTag rowTag "
+        "treatEmptyValuesAsNulls validateName valueTag wildcardColName"
     ),
     "rowValidationXSDPath": Value.PATH,
 }
 _AVRO: Final = {
     "avroSchemaUrl": Value.PATH,
     **_plain(
-        "avroSchema datetimeRebaseMode enableStableIdentifiersForUnionType ignoreExtension mode positionalFieldMatching "
-        "recordName recordNamespace recursiveFieldMaxDepth stableIdentifierPrefixForUnionType"
+        "avroSchema datetimeRebaseMode enableStableIdentifiersForUnionType ignoreExtension mode "
+        "positionalFieldMatching recordName recordNamespace recursiveFieldMaxDepth "
+        "stableIdentifierPrefixForUnionType"
     ),
 }
 _PARQUET: Final = _plain("datetimeRebaseMode int96RebaseMode mergeSchema")
 _KAFKA_SOURCE: Final = _plain(
-    "assign endingOffsets endingTimestamp failOnDataLoss fetchOffset.numRetries fetchOffset.retryIntervalMs groupIdPrefix "
-    "includeHeaders kafkaConsumer.pollTimeoutMs maxOffsetsPerTrigger maxRecordsPerPartition maxTriggerDelay "
-    "minOffsetsPerTrigger minPartitions startingOffsets startingOffsetsByTimestamp startingOffsetsByTimestampStrategy "
-    "startingTimestamp subscribe subscribePattern"
+    "assign endingOffsets endingTimestamp failOnDataLoss fetchOffset.numRetries "
+    "fetchOffset.retryIntervalMs groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs "
+    "maxOffsetsPerTrigger maxRecordsPerPartition maxTriggerDelay minOffsetsPerTrigger minPartitions "
+    "startingOffsets startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp "
+    "subscribe subscribePattern"
 )
 
 
@@ -141,7 +148,18 @@ KAFKA: Final = "kafka."
 CHECKPOINT: Final = "checkpointlocation"
 _SPARKS_OWN: Final = (CHECKPOINT, "paths", "queryname", "asyncprogresstracking")
 """Beginnings of options that Spark reads for every format, in lower case; none is for a Connector."""
-_HADOOP: Final = ("fs.", "dfs.", "hadoop.", "io.", "ipc.", "mapred.", "mapreduce.", "net.", "parquet.", "orc.")
+_HADOOP: Final = (
+    "fs.",
+    "dfs.",
+    "hadoop.",
+    "io.",
+    "ipc.",
+    "mapred.",
+    "mapreduce.",
+    "net.",
+    "parquet.",
+    "orc.",
+)
 """Beginnings of settings of Hadoop's clients and file formats, in lower case."""
 _PATHS: Final = (
     *("path", "basepath", "sourcearchivedir", "badrecordspath", "avroschemaurl", "rowvalidationxsdpath"),
@@ -258,4 +276,3 @@ def check_path(value: str, blamed: str) -> None:
         raise refuse(problem, f"{remedy}: members run in different directories", blamed)
     if "," in re.sub(r"\{[^{}]*\}", "", value):
         raise refuse("has a comma, which some readers split paths at", "rename it, or use units", blamed)
-

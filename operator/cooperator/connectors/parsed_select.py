@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cooperator.connectors.options import refuse
-from cooperator.connectors.sql_calls import Call, check_calls
-from cooperator.connectors.sql_functions import FUNCTIONS, Kind
+from cooperator.connectors.sql_calls import FunctionCall, check_calls
+from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
 
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _NODES: Final = frozenset(
@@ -17,34 +17,40 @@ _NODES: Final = frozenset(
         *(
             f"plans.logical.{name}"
             for name in """
-            Aggregate CTERelationDef CTERelationRef Deduplicate Distinct Except Filter Generate GlobalLimit Intersect Join
-            LateralJoin LimitAll LocalLimit LocalRelation Offset OneRowRelation Pivot Project RepartitionByExpression Sample
-            Sort SubqueryAlias Tail Union Unpivot UnresolvedHint UnresolvedWith Window WithCTE WithWindowDefinition
-            """.split()
+            Aggregate CTERelationDef CTERelationRef Deduplicate Distinct Except Filter Generate
+            GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation Offset
+            OneRowRelation Pivot Project RepartitionByExpression Sample Sort SubqueryAlias Tail Union
+            Unpivot UnresolvedHint UnresolvedWith Window WithCTE WithWindowDefinition
+            """.split()  # noqa: SIM905
         ),
         *(
             f"analysis.{name}"
             for name in """
-            MultiAlias NamedStar ResolvedInlineTable UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedFunction
-            UnresolvedGenerator UnresolvedHaving UnresolvedInlineTable UnresolvedOrdinal UnresolvedPipeAggregateOrdinal
-            UnresolvedRelation UnresolvedStar UnresolvedStarExcept UnresolvedStarExceptOrReplace
+            MultiAlias NamedStar ResolvedInlineTable UnresolvedAlias UnresolvedAttribute
+            UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedHaving
+            UnresolvedInlineTable UnresolvedOrdinal UnresolvedPipeAggregateOrdinal UnresolvedRelation
+            UnresolvedStar UnresolvedStarExcept UnresolvedStarExceptOrReplace
             UnresolvedSubqueryColumnAliases UnresolvedTVFAliases UnresolvedTableValuedFunction
-            """.split()
+            """.split()  # noqa: SIM905
         ),
         *(
             f"expressions.{name}"
             for name in """
-            Add Alias And AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Collate Concat
-            CreateNamedStruct Cube CurrentDate CurrentRow$ CurrentTime CurrentTimestamp CurrentUser Divide EqualNullSafe EqualTo
-            Exists FunctionTableSubqueryArgumentExpression GreaterThan GreaterThanOrEqual GroupingSets ILike In InSubquery
-            IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery LessThan LessThanOrEqual Like LikeAll LikeAny
-            ListQuery Literal Lower Multiply NamedArgumentExpression Not NotLikeAll NotLikeAny Or OuterReference Overlay
-            PipeExpression PipeOperator RLike Remainder Rollup ScalarSubquery SemiStructuredExtract ShiftLeft ShiftRight
-            ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim StringTrimLeft StringTrimRight
-            Substring Subtract TimestampAdd TimestampDiff UnaryMinus UnaryPositive UnboundedFollowing$ UnboundedPreceding$
-            UnresolvedCollation UnresolvedNamedLambdaVariable UnresolvedWindowExpression UnspecifiedFrame$ WindowExpression
-            WindowSpecDefinition WindowSpecReference aggregate.AggregateExpression aggregate.AnyValue aggregate.First aggregate.Last
-            """.split()
+            Add Alias And AttributeReference BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast
+            Coalesce Collate Concat CreateNamedStruct Cube CurrentDate CurrentRow$ CurrentTime
+            CurrentTimestamp CurrentUser Divide EqualNullSafe EqualTo Exists
+            FunctionTableSubqueryArgumentExpression GreaterThan GreaterThanOrEqual GroupingSets ILike
+            In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery LessThan
+            LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower Multiply
+            NamedArgumentExpression Not NotLikeAll NotLikeAny Or OuterReference Overlay PipeExpression
+            PipeOperator RLike Remainder Rollup ScalarSubquery SemiStructuredExtract ShiftLeft
+            ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim
+            StringTrimLeft StringTrimRight Substring Subtract TimestampAdd TimestampDiff UnaryMinus
+            UnaryPositive UnboundedFollowing$ UnboundedPreceding$ UnresolvedCollation
+            UnresolvedNamedLambdaVariable UnresolvedWindowExpression UnspecifiedFrame$
+            WindowExpression WindowSpecDefinition WindowSpecReference aggregate.AggregateExpression
+            aggregate.AnyValue aggregate.First aggregate.Last
+            """.split()  # noqa: SIM905
         ),
     ]
 )
@@ -59,7 +65,7 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
     """Raises ``refuse(…)`` unless the plan reads ``input`` alone, by listed syntax and allowed functions.
 
     ``plan`` has ``nodes``, the classes of its nodes; ``relations``, the names that are looked up once the
-    query's own WITH are put in place; and ``calls``. ``is_elsewhere``: a server runs it, whose JVM is not ours.
+    query's own WITH are put in place; and ``calls``. ``is_elsewhere``: a server's JVM runs it.
     """
     for node in plan["nodes"]:
         if node not in _NODES:
@@ -68,7 +74,7 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
     calls = [_call(each) for each in plan["calls"]]
     check_calls(calls)
     for call in calls if is_elsewhere else ():
-        if FUNCTIONS[call.name.lower()].kind is Kind.XML:
+        if FUNCTIONS[call.name.lower()].kind is FunctionKind.XML:
             problem = f"calls {call.name.lower()}, which opens what a document names on a server"
             raise refuse(problem, "use a Worker whose spark.master is local, spark:// or k8s://")
     relations: Sequence[Sequence[str]] = plan["relations"]
@@ -79,5 +85,5 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
         raise refuse("does not read the view input", _SELECT)
 
 
-def _call(found: Mapping[str, Any]) -> Call:
-    return Call(found["name"], tuple(found["arguments"]), found["is_named"], found["is_repeated"])
+def _call(found: Mapping[str, Any]) -> FunctionCall:
+    return FunctionCall(found["name"], tuple(found["arguments"]), found["is_named"], found["is_repeated"])

@@ -9,7 +9,15 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.access import KafkaOptions, of_spark
-from cooperator.connectors.formats import FILE_SINKS, Side, Value, checked_format, checked_options, kind_of, named
+from cooperator.connectors.formats import (
+    FILE_SINKS,
+    Side,
+    Value,
+    checked_format,
+    checked_options,
+    kind_of,
+    named,
+)
 from cooperator.connectors.options import Names, anchored, option, refuse
 from cooperator.connectors.outputs import normal
 from cooperator.connectors.transform import Columns, Select
@@ -165,9 +173,7 @@ class PipelineOptions(KafkaOptions):
         if self.source_format != "kafka":
             return self
         for number in range(len(self.unit_overrides)):
-            given = [
-                name for name, value in self.of_source(number).items() if name in _TOPICS and value
-            ]
+            given = [name for name, value in self.of_source(number).items() if name in _TOPICS and value]
             if len(given) != 1:
                 found = f"names topics by {' and '.join(sorted(given))}" if given else "names no topic"
                 remedy = f"set {_SOURCE}subscribe, or {_SOURCE}subscribePattern, or {_SOURCE}assign"
@@ -188,7 +194,9 @@ class PipelineOptions(KafkaOptions):
                 changed = [name for name in given if name.startswith(_KAFKA_SECURITY)]
                 if changed and _KAFKA_SERVERS not in given:
                     side: Side = "source" if prefix == _SOURCE else "sink"
-                    [blamed] = [blamed for name, _, blamed in self._given(side, number) if name.lower() == changed[0]]
+                    [blamed] = [
+                        blamed for name, _, blamed in self._given(side, number) if name.lower() == changed[0]
+                    ]
                     remedy = f"use the connector's option, or set {prefix}{_KAFKA_SERVERS}, too"
                     raise refuse("would change the connector's own access to Kafka", remedy, blamed)
         return self

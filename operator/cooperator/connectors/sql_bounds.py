@@ -1,4 +1,4 @@
-"""Bounds of the literal arguments of functions: what they may allocate, and how patterns may backtrack. Pure."""
+"""Bounds of literal arguments of functions: what they may allocate, and how patterns backtrack. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _MICROSECONDS: Final = {
 
 
 def bounded_number(given: Sequence[Argument], at: int, most: float, least: float | None = None) -> str:
-    """Returns why argument ``at``, if there is one, is not a number from ``least`` (-``most``) to ``most``."""
+    """Returns why argument ``at``, if it is given, is no number from ``least`` (-``most``) to ``most``."""
     if len(given) <= at:
         return ""
     value = given[at]
@@ -49,7 +49,9 @@ def bounded_sequence(given: Sequence[Argument]) -> str:
     """Returns why a sequence, or the rows of ``range``, are not surely few."""
     numbers = [value for value in given if isinstance(value, int)]
     if not numbers or len(numbers) != len(given):
-        return "needs whole numbers, written as such; for the elements of an array use posexplode or transform"
+        return (
+            "needs whole numbers, written as such; for the elements of an array use posexplode or transform"
+        )
     first, last = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
     if abs(last - first) >= LARGEST or (len(numbers) > 3 and abs(numbers[3]) > LARGEST):
         return f"makes more than {LARGEST} elements"
@@ -98,7 +100,7 @@ def bounded_pattern(given: Sequence[Argument], at: Sequence[int]) -> str:
 
 
 _NEVER, _BOUNDED, _ANY = range(3)
-"""Whether a part of a pattern can match in several ways: it cannot, in a few, or in more the longer the text is."""
+"""Whether a part of a pattern can match in several ways: never, in a few, or in more the longer a text is."""
 _REPEATED: Final = {_NEVER: float("inf"), _BOUNDED: 9, _ANY: 4}
 """Upper limits of how often a group may be repeated; then the work is a polynomial of a low degree."""
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]+)(,([0-9]*))?\}")
@@ -111,7 +113,7 @@ def backtracks(pattern: str) -> bool:
     polynomial is not found: ``.*a.*b.*c`` takes the cube of the length of a text.
     """
     if re.search(r"\(\?[a-zA-Z-]*x", pattern) or r"\Q" in pattern or re.search(r"\[\^?\]", pattern):
-        return True  # Blanks, comments and quotes change what a quantifier belongs to, and [] where a class ends.
+        return True  # These change what a quantifier belongs to, or where a class ends.
     groups = [_NEVER]
     at = 0
     while at < len(pattern):

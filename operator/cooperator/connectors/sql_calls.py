@@ -1,4 +1,4 @@
-"""The calls of functions in a SELECT, and whether each is allowed: for the early check and the last one. Pure."""
+"""The calls of functions in a SELECT, and whether each is allowed: for both checks. Pure."""
 
 import math
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import refuse
 from cooperator.connectors.sql_bounds import LARGEST, Argument
-from cooperator.connectors.sql_functions import FUNCTIONS, Kind
+from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
 
 _REMEDY: Final = "use functions of Spark that open nothing: see docs/security.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A call as a parser has read it.
 
     ``name`` has the parts of a qualified name, joined by dots. ``is_repeated``: it is in a function that is
@@ -35,13 +35,13 @@ def forbidden(name: str) -> PydanticCustomError:
     return refuse(f"calls {name.lower()}{why}", _REMEDY)
 
 
-def check_calls(calls: Iterable[Call]) -> None:
+def check_calls(calls: Iterable[FunctionCall]) -> None:
     """Raises ``refuse(…)`` for the first call that is forbidden, unknown, or not bounded by its literals."""
     product = 1
     for call in calls:
         name = call.name.lower()
         function = FUNCTIONS.get(name) if name.isascii() else None
-        if function is None or function.kind is Kind.FORBIDDEN:
+        if function is None or function.kind is FunctionKind.FORBIDDEN:
             raise forbidden(call.name)
         if function.check is None:
             continue
@@ -56,4 +56,6 @@ def check_calls(calls: Iterable[Call]) -> None:
             copies = call.arguments[function.multiplies]
             product *= max(1, math.ceil(copies)) if isinstance(copies, (int, float)) else 1
     if product > LARGEST:
-        raise refuse(f"multiplies a value {product} times", f"let repeat and array_repeat make {LARGEST} at most")
+        raise refuse(
+            f"multiplies a value {product} times", f"let repeat and array_repeat make {LARGEST} at most"
+        )

@@ -1,7 +1,7 @@
 """Every function that Spark 4.1 knows, and what a transform may do with it. Pure.
 
-A function of Spark that is not in ``FUNCTIONS`` is refused until somebody has looked at what it opens, allocates
-and waits for; a test compares the table with Spark's own registry.
+A function of Spark that is not in ``FUNCTIONS`` is refused until somebody has looked at what it opens,
+allocates and waits for; a test compares the table with Spark's own registry.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from cooperator.connectors.sql_bounds import (
 )
 
 
-class Kind(Enum):
+class FunctionKind(Enum):
     """What a function can cost its member, beside the time and memory of its own arguments."""
 
     PLAIN = "opens nothing, waits for nothing, and its result grows with its arguments only"
@@ -39,7 +39,7 @@ Check = Callable[[tuple[Argument, ...]], str]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    kind: Kind
+    kind: FunctionKind
     reason: str = ""
     """Why it is forbidden, or what is bounded."""
     check: Check | None = None
@@ -54,33 +54,35 @@ NO_EXTERNAL_XML: Final = tuple(
 
 
 def _forbidden(reason: str, names: str) -> dict[str, Function]:
-    return {name: Function(Kind.FORBIDDEN, reason) for name in names.split()}
+    return {name: Function(FunctionKind.FORBIDDEN, reason) for name in names.split()}
 
 
 def _number(at: int, most: float, reason: str, least: float | None = None) -> Function:
-    return Function(Kind.ALLOCATES, reason, lambda given: bounded_number(given, at, most, least))
+    return Function(FunctionKind.ALLOCATES, reason, lambda given: bounded_number(given, at, most, least))
 
 
 def _pattern(*at: int) -> Function:
-    return Function(Kind.MATCHES, "the pattern", lambda given: bounded_pattern(given, at))
+    return Function(FunctionKind.MATCHES, "the pattern", lambda given: bounded_pattern(given, at))
 
 
 _ALLOCATING: Final = {
-    **dict.fromkeys(("repeat", "array_repeat"), replace(_number(1, LARGEST, "the number of copies"), multiplies=1)),
+    **dict.fromkeys(
+        ("repeat", "array_repeat"), replace(_number(1, LARGEST, "the number of copies"), multiplies=1)
+    ),
     **dict.fromkeys(("lpad", "rpad"), _number(1, LARGEST, "the length")),
     **dict.fromkeys(("space", "randstr"), _number(0, LARGEST, "the length")),
     "array_insert": _number(1, LARGEST, "the position, up to which an array is filled"),
     "stack": _number(0, LARGEST, "the number of rows"),
-    "sequence": Function(Kind.ALLOCATES, "the number of elements", bounded_sequence),
-    "range": Function(Kind.ALLOCATES, "the number of rows", bounded_sequence),
+    "sequence": Function(FunctionKind.ALLOCATES, "the number of elements", bounded_sequence),
+    "range": Function(FunctionKind.ALLOCATES, "the number of rows", bounded_sequence),
     **dict.fromkeys(
         ("round", "bround", "ceil", "ceiling", "floor"), _number(1, DIGITS, "the number of digits")
     ),
-    "format_number": Function(Kind.ALLOCATES, "the number of digits", bounded_digits),
+    "format_number": Function(FunctionKind.ALLOCATES, "the number of digits", bounded_digits),
     **dict.fromkeys(
-        ("format_string", "printf"), Function(Kind.ALLOCATES, "widths and precisions", bounded_format)
+        ("format_string", "printf"), Function(FunctionKind.ALLOCATES, "widths and precisions", bounded_format)
     ),
-    "window": Function(Kind.ALLOCATES, "the number of windows of a row", bounded_window),
+    "window": Function(FunctionKind.ALLOCATES, "the number of windows of a row", bounded_window),
     "count_min_sketch": _number(1, 1, "the relative error", 0.000_1),
     "approx_count_distinct": _number(1, 1, "the relative error", 0.005),
     **dict.fromkeys(("approx_percentile", "percentile_approx"), _number(2, 1_000_000, "the accuracy")),
@@ -89,7 +91,14 @@ _ALLOCATING: Final = {
 _PATTERN: Final = {
     **dict.fromkeys(
         (
-            *("regexp", "regexp_count", "regexp_extract", "regexp_extract_all", "regexp_instr", "regexp_like"),
+            *(
+                "regexp",
+                "regexp_count",
+                "regexp_extract",
+                "regexp_extract_all",
+                "regexp_instr",
+                "regexp_like",
+            ),
             *("regexp_replace", "regexp_substr", "rlike", "split"),
         ),
         _pattern(1),
@@ -173,13 +182,13 @@ _PLAIN: Final = """
     """
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
-    **dict.fromkeys(_PLAIN.split(), Function(Kind.PLAIN)),
-    **dict.fromkeys(_GATHERING.split(), Function(Kind.GATHERS)),
-    **dict.fromkeys(_XML.split(), Function(Kind.XML)),
+    **dict.fromkeys(_PLAIN.split(), Function(FunctionKind.PLAIN)),
+    **dict.fromkeys(_GATHERING.split(), Function(FunctionKind.GATHERS)),
+    **dict.fromkeys(_XML.split(), Function(FunctionKind.XML)),
     **_ALLOCATING,
     **_PATTERN,
     **_FORBIDDEN,
 }
-ALLOWED: Final = frozenset(name for name, each in FUNCTIONS.items() if each.kind is not Kind.FORBIDDEN)
 REFUSED: Final = frozenset(_FORBIDDEN)
+ALLOWED: Final = frozenset(FUNCTIONS) - REFUSED
 BOUNDED: Final = frozenset(name for name, each in FUNCTIONS.items() if each.check is not None)

@@ -5,9 +5,9 @@ tokens, and steps of the parser, whose attempts can double with each level. Then
 are allowed, and only the view ``input`` and names of its own WITH can be read: SQL of Spark can otherwise
 open files, run Java methods and start programs.
 
-**This is not the check that protects a member**, since sqlglot and Spark are two parsers, and what one takes for
-a column can be a table for the other. It answers soon, where a manifest is applied. The decision is made in the
-member, over the plan that Spark's own parser returns (``parsed_select``).
+**This is not the check that protects a member**, since sqlglot and Spark are two parsers, and what one takes
+for a column can be a table for the other. It answers early, where a manifest is applied. The decision is made in
+the member, over the plan that Spark's own parser returns (``parsed_select``).
 """
 
 import re
@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import refuse
 from cooperator.connectors.sql_bounds import Argument
-from cooperator.connectors.sql_calls import Call, check_calls, forbidden
+from cooperator.connectors.sql_calls import FunctionCall, check_calls, forbidden
 from cooperator.connectors.sql_functions import ALLOWED, BOUNDED, REFUSED
 
 MAX_LENGTH: Final = 20_000
@@ -88,7 +88,11 @@ def check_columns(value: str) -> None:
         parsed = parse_bounded(f"CREATE TABLE t ({value})")
     except PydanticCustomError:
         raise problem from None
-    if len(parsed) != 1 or not isinstance(parsed[0], exp.Create) or not isinstance(parsed[0].this, exp.Schema):
+    if (
+        len(parsed) != 1
+        or not isinstance(parsed[0], exp.Create)
+        or not isinstance(parsed[0].this, exp.Schema)
+    ):
         raise problem
     without_value = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
     for column in parsed[0].this.expressions:
@@ -132,11 +136,13 @@ def _parser(of_calls: bool) -> Any:
             super()._advance(times)
 
     class OfCalls(Bounded):
-        """Leaves each call as it is written; sqlglot has classes of its own for many, with other arguments."""
+        """Leaves each call as it is written; sqlglot reorders the arguments of many."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-            name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name.lower() not in BOUNDED
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in BOUNDED
         }
 
     return OfCalls if of_calls else Bounded
@@ -267,13 +273,13 @@ def _check_tree(parsed: list[Any]) -> None:
             raise refuse(f"reads {'.'.join(part.name for part in table.parts)}", _RELATION)
 
 
-def _calls(tree: Any) -> Iterator[Call]:
+def _calls(tree: Any) -> Iterator[FunctionCall]:
     from sqlglot import exp
 
     for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
         arguments = tuple(map(_literal, call.expressions))
         is_named = any(isinstance(each, (exp.Kwarg, exp.PropertyEQ)) for each in call.expressions)
-        yield Call(str(call.this), arguments, is_named, call.find_ancestor(exp.Lambda) is not None)
+        yield FunctionCall(str(call.this), arguments, is_named, call.find_ancestor(exp.Lambda) is not None)
 
 
 def _literal(node: Any) -> Argument:

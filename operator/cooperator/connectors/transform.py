@@ -68,7 +68,9 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     try:
-        return _read_there(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
+        return (
+            _read_there(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
+        )
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
         problem = Problem(option, sql, f"is refused by Spark: {first_line(error)}", remedy)
@@ -101,7 +103,13 @@ def _parsed(sql: str) -> Any:
     own = str(files("cooperator").joinpath("runtime/jars/cooperator-spark.jar"))
     jars = ":".join([own, *map(str, spark_jars())])
     command = [str(find_java()), "-XX:+UseSerialGC", "-Xmx256m", "-cp", jars, _CLASS]
-    found = subprocess.run(command, input=sql.encode(errors="replace"), capture_output=True, timeout=_PARSING_TIMEOUT_S, check=False)
+    found = subprocess.run(
+        command,
+        input=sql.encode(errors="replace"),
+        capture_output=True,
+        timeout=_PARSING_TIMEOUT_S,
+        check=False,
+    )
     if found.returncode:
         raise refuse("is not read by Spark's parser", "write one SELECT from the view input")
     return json.loads(found.stdout)
