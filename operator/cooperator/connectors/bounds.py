@@ -36,8 +36,8 @@ _KAFKA: Final = "kafka."
 _WRAPPING: Final = (
     *("har:", "viewfs:", "viewfsoverload", "http:", "https:", "ftp:", "sftp:", "jar:", "local:"),
 )
-"""File systems of Hadoop's clients that open files of others, as an index or a mount table says, or any server
-of the member's network."""
+"""File systems of Hadoop's clients that open files of others, as an index or a mount table says, or any
+server of the member's network."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 
@@ -157,9 +157,10 @@ def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) ->
 def is_allowed(path: str, allowed: Collection[str]) -> bool:
     """Whether a Connector may open the path.
 
-    With ``allowed``, the resolved path must be below one of them; without, system directories are denied, and
-    archives, mount tables and URLs. A path with wildcards counts as the directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
-    ``..`` follows a link, both readings must be allowed: Hadoop drops the link, other clients follow it.
+    With ``allowed``, the resolved path must be below one of them; without, system directories are denied,
+    and archives, mount tables and URLs. A path with wildcards counts as the directory above the first one.
+    Remote paths are compared by scheme, bucket and normalised path. Where a ``..`` follows a link, both readings
+    must be allowed: Hadoop drops the link, other clients follow it.
     """
     if "\\" in path:
         return False  # Hadoop's wildcards take it away, so that it may hide "..".

@@ -6,8 +6,8 @@ are allowed, and only the view ``input`` and names of its own WITH can be read: 
 open files, run Java methods and start programs.
 
 **This is not the check that protects a member**, since sqlglot and Spark are two parsers, and what one takes
-for a column can be a table for the other. It answers early, where a manifest is applied. The decision is made in
-the member, over the plan that Spark's own parser returns (``parsed_select``).
+for a column can be a table for the other. It answers early, where a manifest is applied. The decision is made
+in the member, over the plan that Spark's own parser returns (``parsed_select``).
 """
 
 import re

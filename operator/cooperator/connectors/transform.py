@@ -32,6 +32,8 @@ _SETTINGS: Final = {
     "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
 }
 """Settings of a session that reads SQL of Connectors: no files as tables, and one way to read a text."""
+_PREPARED: Final = "cooperator.select"
+"""The setting that marks a session which has them: each costs a call of the JVM."""
 _PARSING_TIMEOUT_S: Final = 60
 _PARSED_TEXTS: Final = 1_000
 
@@ -65,8 +67,9 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
 
     rows.createOrReplaceTempView("input")
     session: Any = rows.sparkSession
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
+    if session.conf.get(_PREPARED, "") != "true":
+        for name, value in {**_SETTINGS, _PREPARED: "true"}.items():
+            session.conf.set(name, value)
     try:
         return (
             _read_there(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
