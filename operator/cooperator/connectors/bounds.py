@@ -159,8 +159,8 @@ def is_allowed(path: str, allowed: Collection[str]) -> bool:
 
     With ``allowed``, the resolved path must be below one of them; without, system directories are denied,
     and archives, mount tables and URLs. A path with wildcards counts as the directory above the first one.
-    Remote paths are compared by scheme, bucket and normalised path. Where a ``..`` follows a link, both readings
-    must be allowed: Hadoop drops the link, other clients follow it.
+    Remote paths are compared by scheme, bucket and normalised path. Where a ``..`` follows a link, both
+    readings must be allowed: Hadoop drops the link, other clients follow it.
     """
     if "\\" in path:
         return False  # Hadoop's wildcards take it away, so that it may hide "..".
