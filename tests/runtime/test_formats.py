@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -287,3 +288,11 @@ def test_columns_are_names_with_types_and_nothing_that_is_evaluated(columns: str
     assert "is not a list of columns" in refused(config)
     to_kafka = {"topics": "a", "topic": "b", "value.converter": "json", "value.schema": columns}
     assert "is not a list of columns" in str(validate("kafka-to-kafka", to_kafka)[0])
+
+
+def test_many_units_are_checked_in_bounded_time() -> None:
+    units = json.dumps([{"source.options.path": "/a", "sink.options.path": f"/{n}"} for n in range(5_000)])
+    config = {"source.format": "csv", "source.schema": "a INT", "sink.format": "csv", "units": units}
+    began = time.process_time()
+    assert validate("spark", config) == []
+    assert time.process_time() - began < 3

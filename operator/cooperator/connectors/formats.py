@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final, Literal
 
 from cooperator.connectors.options import RELATIVE, is_full_path, refuse
@@ -204,11 +205,16 @@ def checked_format(value: str) -> str:
 def kind_of(format_name: str, side: Side, name: str) -> Value:
     """Returns what the option of a format is, however its name is spelled; it need not be a known one."""
     lower = name.lower()
-    known = FORMATS.get(format_name.lower())
-    for each, value in ((known.options(side) if known else None) or {}).items():
-        if each.lower() == lower:
-            return value
-    return Value.PATH if lower in _PATHS else Value.PLAIN
+    known = _by_lower(format_name.lower(), side).get(lower)
+    return known[1] if known is not None else Value.PATH if lower in _PATHS else Value.PLAIN
+
+
+@lru_cache(100)
+def _by_lower(format_name: str, side: Side) -> Mapping[str, tuple[str, Value]]:
+    """Returns the spelling and kind of each listed option, by its name in lower case."""
+    known = FORMATS.get(format_name)
+    options = (known.options(side) if known is not None else None) or {}
+    return {name.lower(): (name, value) for name, value in options.items()}
 
 
 def checked_options(format_name: str, side: Side, given: Iterable[tuple[str, str, str]]) -> dict[str, str]:
@@ -252,9 +258,9 @@ def _spelled(
         return name
     if known.name == "kafka" and lower.startswith(KAFKA):
         return lower
-    for each in options:
-        if each.lower() == lower:
-            return each
+    listed = _by_lower(known.name.lower(), side).get(lower)
+    if listed is not None:
+        return listed[0]
     there = ", ".join(sorted(options)) or "none"
     raise refuse(f"is not an option of the {side} {known.name}", f"remove it, or use one of: {there}", blamed)
 
