@@ -1,4 +1,4 @@
-"""What each function of Spark may do for a transform: the table, and the bounds of literal arguments."""
+"""The table of Spark's functions, and the bounds of their literal arguments."""
 
 import re
 import time
@@ -44,7 +44,7 @@ def test_a_function_that_nobody_has_looked_at_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_is_forbidden_says_why(name: str) -> None:
+def test_a_forbidden_function_is_refused_with_its_reason(name: str) -> None:
     with pytest.raises(PydanticCustomError) as error:
         check_calls([FunctionCall(name.upper())])
     assert error.value.message() == f"calls {name}, which {FUNCTIONS[name].reason}"

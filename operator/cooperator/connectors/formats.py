@@ -1,9 +1,9 @@
 """The formats of Spark's streams that the class ``spark`` may use, and the options of each. Pure.
 
 Java's rules for ignoring case, by which Spark finds formats and options, take ``ſ`` for ``s`` and ``ı`` for
-``i``. So names are ASCII, and Spark is given the spelling of these tables and never the user's: what was
-checked is what is used. Options of Spark's file formats become settings of Hadoop's clients, some of which
-load classes; so they are allow-lists.
+``i``. So names are ASCII, and Spark is given the spelling of these tables and never the user's, so that
+no other word is used than was checked. Options of Spark's file formats become settings of Hadoop's
+clients, some of which load classes; so they are allow-lists.
 """
 
 import re
@@ -34,7 +34,7 @@ class Format:
     source: Mapping[str, Value] | None = None
     sink: Mapping[str, Value] | None = None
     refused: str = ""
-    """Why no Connector may use it; empty if it may."""
+    """The reason why no Connector may use it; empty if one may."""
 
     def options(self, side: Side) -> Mapping[str, Value] | None:
         return self.source if side == "source" else self.sink

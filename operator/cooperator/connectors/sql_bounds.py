@@ -125,7 +125,7 @@ def backtracks(pattern: str) -> bool:
         ambiguity = _NEVER
         if character == "\\":
             if following.isdigit() or following == "k":
-                ambiguity = _ANY  # what a group has matched has any length
+                ambiguity = _ANY  # the text of a group has any length
             at += 2
         elif character == "[":
             at = _end_of_class(pattern, at)

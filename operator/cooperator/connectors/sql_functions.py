@@ -1,4 +1,4 @@
-"""Every function that Spark 4.1 knows, and what a transform may do with it. Pure.
+"""The functions that Spark 4.1 knows, and the cost of each for a transform. Pure.
 
 A function of Spark that is not in ``FUNCTIONS`` is refused until somebody has looked at what it opens,
 allocates and waits for; a test compares the table with Spark's own registry.
@@ -23,7 +23,7 @@ from cooperator.connectors.sql_bounds import (
 
 
 class FunctionKind(Enum):
-    """What a function can cost its member, beside the time and memory of its own arguments."""
+    """The cost of a function for its member, beside the time and memory of its own arguments."""
 
     PLAIN = "opens nothing, waits for nothing, and its result grows with its arguments only"
     GATHERS = "opens nothing; its memory or time grows with the rows or elements that it combines"
@@ -41,7 +41,7 @@ Check = Callable[[tuple[Argument, ...]], str]
 class Function:
     kind: FunctionKind
     reason: str = ""
-    """Why it is forbidden, or what is bounded."""
+    """The reason why it is forbidden, or the argument that is bounded."""
     check: Check | None = None
     multiplies: int | None = None
     """The number of the argument that multiplies the size of another one."""

@@ -1,9 +1,9 @@
 """SQL transforms of rows: a SELECT from the view ``input``, checked twice.
 
 No Spark is available where a configuration is applied: sqlglot gives an early answer there
-(``check_select``). What counts is the check in the member, over the plan of Spark's own parser
-(``check_parsed``), and the rows are those of that very plan. Spark does the rest when a unit starts (columns,
-types).
+(``check_select``). The check that protects a member is made in the member, over the plan of Spark's own
+parser (``check_parsed``), and the rows are those of that very plan. Spark does the rest when a unit starts
+(columns, types).
 """
 
 import json

@@ -39,7 +39,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What Spark's own parser reads in a SELECT, before anything is resolved or run. The walk visits every part of
+ * A SELECT as Spark's own parser reads it, before anything is resolved or run. The walk visits every part of
  * every node, and not only what Spark calls children: a node hides its subqueries where it likes. Python
  * decides what is allowed ({@code parsed_select.py}).
  */
