@@ -14,12 +14,14 @@ def test_paths_in_options_of_source_and_sink_are_anchored_where_they_are_paths(t
         "source.options.sourceArchiveDir": "done",
         "source.options.pathGlobFilter": "*.json",
         "sink.options.path": "items/all",
+        "sink.options.table": "items/all",
         "units": units,
     }
     assert anchor("spark", config, tmp_path) == {
         **config,
         "source.options.path": f"{tmp_path.parent}/in/*.json",
         "source.options.sourceArchiveDir": f"{tmp_path}/done",
+        "sink.options.path": f"{tmp_path}/items/all",
         "units": f'[{{"source.options.path": "{tmp_path}/a"}}, {{"sink.options.path": "/b"}}]',
     }
     for unchanged in ({"units": "["}, {"units": '[{"source.options.path": "/a"}]'}, {"source.format": "x"}):

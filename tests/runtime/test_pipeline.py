@@ -207,9 +207,11 @@ def test_a_setting_that_the_rows_do_not_support_is_a_permanent_failure(
     assert spark.heard.reasons[task, 1] == reason, spark.heard.traces[task, 1]
 
 
-def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
-    config = pipeline("counting", "lines", source__options__path="items/all", sink__options__path="items")
+def test_the_path_of_any_format_is_a_path_and_other_options_may_be_anything() -> None:
+    config = pipeline("counting", "lines", source__options__table="items/all", sink__options__table="items")
     assert validate("spark", {**config, "data.sources": "a,b-c"}) == []
+    [problem] = validate("spark", pipeline("counting", "lines", source__options__path="items/all"))
+    assert "is relative; write an absolute path" in str(problem)
     references = pipeline("json", "json", source__options__path="${env:IN}", sink__options__path="${env:OUT}")
     assert validate("spark", references) == []
 
@@ -237,7 +239,7 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
         ),
         (
             {"source.format": "kafka", "source.options.subscribe": "a", "source.options.Assign": "{}"},
-            "= 'a': names topics by Assign and subscribe; set",
+            "= 'a': names topics by assign and subscribe; set",
         ),
         (
             {
@@ -275,7 +277,7 @@ def test_a_path_of_another_kind_of_source_may_be_anything() -> None:
             "Worker sets; remove it, and set spec.checkpointLocation of the Worker",
         ),
         (
-            {"sink.format": "kafka", "partition.by": "a"},
+            {"sink.format": "delta", "partition.by": "a"},
             "option 'partition.by' = 'a': only applies to file sinks",
         ),
     ],

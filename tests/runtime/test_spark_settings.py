@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.spark import spread
+from cooperator.connectors.sql_functions import NO_EXTERNAL_XML
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import spark_conf
 
@@ -29,6 +30,17 @@ def test_a_cluster_gets_the_jars_and_a_driver_that_it_can_reach(settings: Runtim
     assert conf["spark.jars"] == "/jars/kafka.jar,/jars/ours.jar,/mine.jar"
     assert "spark.driver.host" not in conf
     assert spark_conf(settings, JARS, {**user, "spark.driver.host": "pod"})["spark.driver.host"] == "pod"
+
+
+def test_no_jvm_opens_what_a_document_of_xml_names(settings: RuntimeSettings) -> None:
+    """``xpath`` reads documents of anybody who may write the data: they may name files and servers."""
+    for process in ("driver", "executor"):
+        name = f"spark.{process}.defaultJavaOptions"
+        for user in ({}, {name: "-Xss4m"}, {f"spark.{process}.extraJavaOptions": "-Xss4m"}):
+            given = spark_conf(settings, JARS, user, ("-Xshare:auto",))[name].split()
+            assert {*NO_EXTERNAL_XML} <= {*given}
+            assert len(NO_EXTERNAL_XML) == 3
+            assert name not in user or "-Xss4m" in given
 
 
 def test_neither_settings_nor_paths_show_secrets(settings: RuntimeSettings) -> None:

@@ -117,6 +117,11 @@ def test_length_is_bounded() -> None:
         ("SELECT (TABLE orders) FROM input", "contains TABLE"),
         ("WITH a AS (TABLE orders) SELECT * FROM a, input", "contains TABLE"),
         ("FROM input |> WHERE (table/**/orders)", "contains TABLE"),
+        ("SELECT * FROM input, (LATERAL orders)", "reads a table by LATERAL"),
+        ("SELECT * FROM input, (LATERAL spark_catalog.default.orders)", "reads a table by LATERAL"),
+        ("WITH RECURSIVE a (n) AS (SELECT 1 FROM input) SELECT * FROM a", "contains WITH RECURSIVE"),
+        ("SELECT TRAN\u017fFORM(value) U\u017fING 'cat' AS (a) FROM input", "contains 'TRAN\u017fFORM'"),
+        ("SELECT l\u0131ne FROM input", "contains 'l\u0131ne'"),
     ],
 )
 def test_a_transform_opens_nothing(sql: str, said: str) -> None:
@@ -133,6 +138,7 @@ def test_a_transform_opens_nothing(sql: str, said: str) -> None:
         "SELECT get_json_object(value, '$.a') AS a, from_json(value, 'a INT').a FROM input t",
         "SELECT word FROM input LATERAL VIEW explode(split(value, ' ')) t AS word",
         "SELECT window(at, '1 minute').start, count(*) FROM input GROUP BY window(at, '1 minute'), value",
+        "SELECT `l\u0131ne`, '\u017f' FROM input, LATERAL explode(a) AS t (x), LATERAL (SELECT x + 1)",
         "SELECT value, count(*) FROM input GROUP BY window (at, '1 minute', '1 second'), value",
         "SELECT value, sum(n) OVER w FROM input WINDOW w AS (PARTITION BY value ORDER BY at)",
         "SELECT transform(array(1), x -> x + 1) AS a, CAST(value AS ARRAY<STRUCT<a: INT>>) FROM input",

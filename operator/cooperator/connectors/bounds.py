@@ -7,9 +7,11 @@ Checked on resolved values, since a reference can hold a path or a name of a top
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
+from urllib.parse import unquote
 
+from cooperator.connectors.formats import Side, Value, kind_of
 from cooperator.connectors.kafka_properties import is_secret, refused
 from cooperator.connectors.options import (
     O,
@@ -30,11 +32,12 @@ _GLOB_PARTS: Final = re.compile(r"[/{},]")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 """Characters that Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
-_HADOOP: Final = ("fs.", "dfs.", "hadoop.", "io.", "ipc.")
-"""Options of formats that are settings of Hadoop's clients."""
 _KAFKA: Final = "kafka."
-_WRAPPING: Final = ("har:", "viewfs:")
-"""File systems of Hadoop's clients that open files of others, as an index or a mount table says."""
+_WRAPPING: Final = (
+    *("har:", "viewfs:", "viewfsoverload", "http:", "https:", "ftp:", "sftp:", "jar:", "local:"),
+)
+"""File systems of Hadoop's clients that open files of others, as an index or a mount table says, or any
+server of the member's network."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 
@@ -58,7 +61,7 @@ def check_bounds(
             problem = "has an escaped reference"
             problems.append(Problem(owner, written.get(owner), problem, "write ${…} without escapes"))
         if name.startswith(_SPARK):
-            problems += _of_format(owner, name, value, written, resolver)
+            problems += _of_format(owner, name, value, config, written, resolver)
         if name.split(".options.")[-1].lower() in _TOPIC_OPTIONS:
             own = resolver.own_topics & topics_in(value)
             if own:
@@ -87,20 +90,27 @@ _NOT_ALLOWED: Final = (
 
 
 def _of_format(
-    owner: str, name: str, value: str, written: Mapping[str, str], resolver: Resolver
+    owner: str,
+    name: str,
+    value: str,
+    config: Mapping[str, str],
+    written: Mapping[str, str],
+    resolver: Resolver,
 ) -> Iterator[Problem]:
     """Yields the problems of an option of a source or sink of the class spark."""
+    side: Side = "source" if name.startswith("source.") else "sink"
     option_name = name.split(".options.", 1)[1].lower()
-    if option_name.startswith(_HADOOP):
-        problem = "would reconfigure the Worker's file systems, and could send their keys to another server"
-        yield Problem(owner, written.get(owner), problem, "set it in spec.spark.conf of the Worker")
     if option_name.startswith(_KAFKA):
         property_name = option_name.removeprefix(_KAFKA)
         problem = refused(property_name, value, lambda path: is_allowed(path, resolver.allowed_paths))
         if problem:
             shown = None if is_secret(property_name) else written.get(owner)
             yield Problem(owner, shown, problem, "remove it, or use the connector's own options of access")
-    if not all(is_allowed(path, resolver.allowed_paths) for path in _paths_in(value)):
+    paths = _paths_in(value)
+    if value and kind_of(config.get(f"{side}.format", ""), side, option_name) is Value.PATH:
+        # Also a relative one, which a reference can hold, and a URL.
+        paths = [value]
+    if not all(is_full_path(path) and is_allowed(path, resolver.allowed_paths) for path in paths):
         yield Problem(owner, written.get(owner, value), *_NOT_ALLOWED)
 
 
@@ -144,15 +154,21 @@ def not_of_group(options: Options, units: Sequence[str], own: frozenset[str]) ->
     return [unit for unit in units if unit.rpartition("-")[0] not in own]
 
 
-def is_allowed(path: str, allowed: Iterable[str]) -> bool:
-    """Whether a Connector may open the path. With ``allowed``, the resolved path must be below one of them;
+def is_allowed(path: str, allowed: Collection[str]) -> bool:
+    """Whether a Connector may open the path.
 
-    without, system directories are denied, and archives and mount tables. A path with wildcards counts as the
-    directory above the first one. Remote paths are compared by scheme, bucket and normalised path. Where a
-    ``..`` follows a link, both readings must be allowed: Hadoop drops the link, other clients follow it.
+    With ``allowed``, the resolved path must be below one of them; without, system directories are denied,
+    and archives, mount tables and URLs. A path with wildcards counts as the directory above the first one.
+    Remote paths are compared by scheme, bucket and normalised path. Where a ``..`` follows a link, both
+    readings must be allowed: Hadoop drops the link, other clients follow it.
     """
     if "\\" in path:
         return False  # Hadoop's wildcards take it away, so that it may hide "..".
+    if path.startswith("//"):
+        return False  # Hadoop takes what follows for a host.
+    decoded = unquote(path)
+    if decoded != path and not is_allowed(decoded, [unquote(prefix) for prefix in allowed]):
+        return False  # Some readers decode a URI.
     if not _is_file_name(path):
         return False
     fixed = _GLOB.split(path)[0]

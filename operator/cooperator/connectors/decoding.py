@@ -10,14 +10,13 @@ from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import AfterValidator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import model_validator
 
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.registry import RegistryOptions, Undecodable
-from cooperator.connectors.sql_rules import parse_bounded
+from cooperator.connectors.transform import Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,29 +28,16 @@ EXPECTED = (
     "or avro (schema.registry.url)"
 )
 _BY_RECORD = ("json-schema", "avro")
-_MAX_SCHEMA: Final = 100_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _ddl(value: str) -> str:
-    if not value:
-        return value
-    if len(value) > _MAX_SCHEMA:
-        raise refuse(f"has {len(value)} characters", f"use {_MAX_SCHEMA} at most")
-    try:
-        parse_bounded(f"CREATE TABLE t ({value})")
-    except PydanticCustomError:
-        raise refuse("is not a list of columns", "write names with types: id LONG, name STRING") from None
-    return value
 
 
 class DecodingOptions(RegistryOptions):
     key_converter: Converter = option("key.converter", "string", expected=EXPECTED.format("key"))
     value_converter: Converter = option("value.converter", "string", expected=EXPECTED.format("value"))
-    key_schema: Annotated[str, AfterValidator(_ddl)] = option(
+    key_schema: Columns = option(
         "key.schema", "", expected="the columns of JSON keys, as DDL (id LONG, name STRING)"
     )
-    value_schema: Annotated[str, AfterValidator(_ddl)] = option(
+    value_schema: Columns = option(
         "value.schema", "", expected="the columns of JSON values, as DDL (id LONG, name STRING)"
     )
 

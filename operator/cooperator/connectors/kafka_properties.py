@@ -35,7 +35,7 @@ _VALUE: Final = r"\"(?:[^\"\\\r\n]|\\[^\r\n])*\"|'(?:[^'\\\r\n]|\\[^\r\n])*'|[A-
 _SETTING: Final = re.compile(rf"\s+({_WORD})\s*=\s*({_VALUE})")
 _LOGIN: Final = re.compile(
     rf"\s*({_WORD})\s+(?:required|requisite|sufficient|optional)((?:\s+{_WORD}\s*=\s*(?:{_VALUE}))*)\s*;\s*",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 """One login module with its settings, without comments: everything that Java's parser reads differently is
 refused."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cooperator.connectors import data_sources
 from cooperator.connectors.base import Delivered, Delivery, UnitContext
+from cooperator.connectors.formats import FILE_SINKS
 from cooperator.connectors.offsets.sinks import file_sink
 from cooperator.connectors.offsets.sources import SourceOffsets
 from cooperator.connectors.options import (
@@ -19,7 +20,7 @@ from cooperator.connectors.options import (
     Problem,
 )
 from cooperator.connectors.outputs import Output
-from cooperator.connectors.pipeline_options import FILE_SINKS, PipelineOptions
+from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
 from cooperator.connectors.references import own_topics
@@ -41,7 +42,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
     options: ClassVar[type[Options]] = PipelineOptions
 
     def delivery(self, options: PipelineOptions) -> Delivered:
-        if options.sink_format.lower() not in FILE_SINKS:
+        if options.sink_format not in FILE_SINKS:
             return super().delivery(options)
         note = (
             "Readers of the files must honour _spark_metadata, unit by unit, and the source must be "
@@ -87,7 +88,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
         given = _without_topics_of(context.group_id, options.of_source(_number(context)))
         source = source.options(**options.with_access(options.source_format, given))
         rows = (source.schema(options.source_schema) if options.source_schema else source).load()
-        if options.source_format.lower() == "kafka":
+        if options.source_format == "kafka":
             # A pattern of Java's can be written so that it escapes what is put around it.
             rows = rows.where(~rows["topic"].isin(*sorted(own_topics(context.group_id))))
         if options.source_sql:
@@ -101,7 +102,7 @@ class Pipeline(SparkConnector[PipelineOptions]):
     def writer(
         self, stream: "DataFrame", options: PipelineOptions, context: UnitContext
     ) -> "DataStreamWriter":
-        if options.sink_format.lower() == "kafka" and "topic" in stream.columns:
+        if options.sink_format == "kafka" and "topic" in stream.columns:
             stream = _refusing_topics_of(context.group_id, stream)
         sink = stream.writeStream.format(options.sink_format).outputMode(options.output_mode)
         sink = sink.options(**options.with_access(options.sink_format, options.of_sink(_number(context))))
@@ -134,7 +135,7 @@ def _remedy(spark_format: str) -> str:
 
 def _output(options: PipelineOptions, unit: str) -> str | None:
     """Returns the directory of a unit with a file sink; None for other sinks."""
-    is_file_sink = options.sink_format.lower() in FILE_SINKS
+    is_file_sink = options.sink_format in FILE_SINKS
     return options.of_sink(int(unit.removeprefix("unit-"))).get("path") if is_file_sink else None
 
 
@@ -147,7 +148,7 @@ def _without_topics_of(group_id: str, options: dict[str, str]) -> dict[str, str]
     topics."""
     own = "|".join(sorted(own_topics(group_id))).replace(".", "[.]")
     return {
-        name: f"(?!(?:{own})$)(?:{value})" if name.lower() == "subscribepattern" else value
+        name: f"(?!(?:{own})$)(?:{value})" if name == "subscribePattern" else value
         for name, value in options.items()
     }
 

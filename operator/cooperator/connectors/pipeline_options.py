@@ -10,25 +10,21 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.access import KafkaOptions, of_spark
-from cooperator.connectors.options import RELATIVE, Names, anchored, is_full_path, option, refuse
-from cooperator.connectors.outputs import normal
-from cooperator.connectors.references import contains_reference
-from cooperator.connectors.transform import Select
-
-FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
-"""Formats whose sink commits a batch by ``_spark_metadata`` in its directory."""
-
-_FILES = (*FILE_SINKS, "binaryfile", "delta", "libsvm", "image")
-"""Formats whose option ``path`` is a directory; in others it may be anything, such as the name of a table."""
-_PATHS = (
-    *("sourcearchivedir", "badrecordspath", "avroschemaurl", "rowvalidationxsdpath"),
-    *("schemalocation", "schematrackinglocation"),
-    *("kafka.ssl.truststore.location", "kafka.ssl.keystore.location"),
+from cooperator.connectors.formats import (
+    FILE_SINKS,
+    Side,
+    Value,
+    checked_format,
+    checked_options,
+    kind_of,
+    named,
 )
-"""Other options that are paths, in lower case."""
-_CHECKPOINT = "checkpointlocation"
-_TOPICS = ("subscribe", "subscribepattern", "assign")
-"""Options of Spark's Kafka source, of which it requires one, in lower case."""
+from cooperator.connectors.options import Names, anchored, option, refuse
+from cooperator.connectors.outputs import normal
+from cooperator.connectors.transform import Columns, Select
+
+_TOPICS = ("subscribe", "subscribePattern", "assign")
+"""Options of Spark's Kafka source, of which it requires one."""
 
 _KAFKA_SERVERS = "kafka.bootstrap.servers"
 _KAFKA_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
@@ -65,22 +61,14 @@ def _declared_names(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _format(value: str) -> str:
-    if "." in value and not contains_reference(value):
-        # A class has names that no check of paths and topics knows.
-        remedy = "write a format's short name, or register a Python Data Source by data.sources"
-        raise refuse("is the name of a class", remedy)
-    return value
-
-
-Format = Annotated[str, AfterValidator(_format)]
+Format = Annotated[str, AfterValidator(checked_format)]
 
 
 class PipelineOptions(KafkaOptions):
     source_format: Format = option(
         "source.format", expected="a format of spark.readStream, such as json", fixed=True, min_length=1
     )
-    source_schema: str = option(
+    source_schema: Columns = option(
         "source.schema", "", expected="the columns as DDL (id LONG, name STRING); required for files"
     )
     source_options: dict[str, str] = option(
@@ -160,7 +148,7 @@ class PipelineOptions(KafkaOptions):
     def anchored(cls, config: Mapping[str, str], base: Path) -> dict[str, str]:
         def whole(options: Mapping[str, str]) -> dict[str, str]:
             return {
-                name: anchored(value, base) if _is_path(name, config) else value
+                name: anchored(value, base) if is_path(name, config) else value
                 for name, value in options.items()
             }
 
@@ -176,35 +164,18 @@ class PipelineOptions(KafkaOptions):
         return found
 
     @model_validator(mode="after")
-    def _full_paths(self) -> Self:
-        formats = {"source.format": self.source_format, "sink.format": self.sink_format}
-        of_all = {**_prefixed(_SOURCE, self.source_options), **_prefixed(_SINK, self.sink_options)}
-        of_units = [(name, value, "units") for each in self.unit_overrides for name, value in each.items()]
-        for name, value, blamed in [*((name, value, name) for name, value in of_all.items()), *of_units]:
-            if name.rpartition(".")[2].lower() == _CHECKPOINT:
-                raise refuse(
-                    f"has {_CHECKPOINT}, which the Worker sets",
-                    "remove it, and set spec.checkpointLocation of the Worker",
-                    blamed,
-                )
-            if (
-                _is_path(name, formats)
-                and value
-                and not is_full_path(value)
-                and not contains_reference(value)
-            ):
-                problem, remedy = RELATIVE
-                raise refuse(problem, f"{remedy}: members run in different directories", blamed)
+    def _known_options(self) -> Self:
+        for number in range(len(self.unit_overrides)):
+            self.of_source(number)
+            self.of_sink(number)
         return self
 
     @model_validator(mode="after")
     def _topics(self) -> Self:
-        if self.source_format.lower() != "kafka":
+        if self.source_format != "kafka":
             return self
         for number in range(len(self.unit_overrides)):
-            given = [
-                name for name, value in self.of_source(number).items() if name.lower() in _TOPICS and value
-            ]
+            given = [name for name, value in self.of_source(number).items() if name in _TOPICS and value]
             if len(given) != 1:
                 found = f"names topics by {' and '.join(sorted(given))}" if given else "names no topic"
                 remedy = f"set {_SOURCE}subscribe, or {_SOURCE}subscribePattern, or {_SOURCE}assign"
@@ -220,23 +191,22 @@ class PipelineOptions(KafkaOptions):
         """Refuses security settings among Kafka's own options that would change the connector's access."""
         sides = ((_SOURCE, self.source_format, self.of_source), (_SINK, self.sink_format, self.of_sink))
         for prefix, spark_format, of_unit in sides:
-            for number in range(len(self.unit_overrides) if spark_format.lower() == "kafka" else 0):
-                given = {name.lower(): name for name in of_unit(number)}
-                changed = [given[name] for name in given if name.startswith(_KAFKA_SECURITY)]
+            for number in range(len(self.unit_overrides) if spark_format == "kafka" else 0):
+                given = of_unit(number)
+                changed = [name for name in given if name.startswith(_KAFKA_SECURITY)]
                 if changed and _KAFKA_SERVERS not in given:
-                    blamed = prefix + changed[0]
+                    side: Side = "source" if prefix == _SOURCE else "sink"
+                    [blamed] = [
+                        blamed for name, _, blamed in self._given(side, number) if name.lower() == changed[0]
+                    ]
                     remedy = f"use the connector's option, or set {prefix}{_KAFKA_SERVERS}, too"
-                    raise refuse(
-                        "would change the connector's own access to Kafka",
-                        remedy,
-                        blamed if changed[0] in (self.source_options | self.sink_options) else "units",
-                    )
+                    raise refuse("would change the connector's own access to Kafka", remedy, blamed)
         return self
 
     @model_validator(mode="after")
     def _directories(self) -> Self:
         paths = [self.of_sink(number).get("path", "") for number in range(len(self.unit_overrides))]
-        if self.sink_format.lower() not in FILE_SINKS:
+        if self.sink_format not in FILE_SINKS:
             if self.partition_by:
                 raise refuse("only applies to file sinks", f"remove it, or use {FILE_SINKS}", "partition.by")
             return self
@@ -260,30 +230,38 @@ class PipelineOptions(KafkaOptions):
         return self
 
     def of_source(self, unit: int) -> dict[str, str]:
-        return {**self.source_options, **_below(_SOURCE, self.unit_overrides[unit])}
+        """Returns the options that Spark's reader is given, under Spark's own names."""
+        return checked_options(self.source_format, "source", self._given("source", unit))
 
     def of_sink(self, unit: int) -> dict[str, str]:
-        return {**self.sink_options, **_below(_SINK, self.unit_overrides[unit])}
+        return checked_options(self.sink_format, "sink", self._given("sink", unit))
+
+    def _given(self, side: Side, unit: int) -> list[tuple[str, str, str]]:
+        """Returns (name, value, option at fault): those of a unit replace others of the same spelling."""
+        prefix, of_all = (_SOURCE, self.source_options) if side == "source" else (_SINK, self.sink_options)
+        own = _below(prefix, self.unit_overrides[unit])
+        lower = {name.lower() for name in own}
+        common = [(name, value, prefix + name) for name, value in of_all.items() if name.lower() not in lower]
+        return [*common, *((name, value, "units") for name, value in own.items())]
 
     def with_access(self, spark_format: str, given: dict[str, str]) -> dict[str, str]:
         """Returns a format's options; for Kafka with the access options, unless ``given`` names brokers."""
-        is_kafka = spark_format.lower() == "kafka" and _KAFKA_SERVERS not in {name.lower() for name in given}
+        is_kafka = spark_format == "kafka" and _KAFKA_SERVERS not in given
         return {**of_spark(self), **given} if is_kafka else given
 
 
-def _is_path(name: str, formats: Mapping[str, str]) -> bool:
-    """Whether an option of source or sink is a path, by its name and the format."""
+def side_of(name: str) -> Side:
+    """Returns the side of an option with one of the prefixes."""
+    return "source" if name.startswith(_SOURCE) else "sink"
+
+
+def is_path(name: str, config: Mapping[str, str]) -> bool:
+    """Whether an option of source or sink is a path, by its name and the format in ``config``."""
     if not _is_passed_on(name):
         return False
-    side, prefix = ("source", _SOURCE) if name.startswith(_SOURCE) else ("sink", _SINK)
-    option_name = name.removeprefix(prefix).lower()
-    return option_name in _PATHS or (
-        option_name == "path" and formats.get(f"{side}.format", "").lower() in _FILES
-    )
-
-
-def _prefixed(prefix: str, options: Mapping[str, str]) -> dict[str, str]:
-    return {f"{prefix}{name}": value for name, value in options.items()}
+    side = side_of(name)
+    format_name = named(config.get(f"{side}.format", ""))
+    return kind_of(format_name, side, name.removeprefix(f"{side}.options.")) is Value.PATH
 
 
 def _below(prefix: str, config: Mapping[str, str]) -> dict[str, str]:

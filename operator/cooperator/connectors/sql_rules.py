@@ -1,24 +1,31 @@
-"""Validates the SQL of a Connector: size limits before parsing, then an allow-list. Pure.
+"""Validates the SQL of a Connector where no JVM is: size limits, then an early answer. Pure.
 
 The text is read in the operator and in members, so its cost is bounded first: length, nesting counted over
 tokens, and steps of the parser, whose attempts can double with each level. Then only calls of known functions
 are allowed, and only the view ``input`` and names of its own WITH can be read: SQL of Spark can otherwise
-open files, run Java methods and start programs. sqlglot must skip exactly what Spark skips, so comments and
-hints have a form that both read alike.
+open files, run Java methods and start programs.
+
+**This is not the check that protects a member**, since sqlglot and Spark are two parsers, and what one takes
+for a column can be a table for the other. It answers early, where a manifest is applied. The decision is made
+in the member, over the plan that Spark's own parser returns (``parsed_select``).
 """
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import refuse
-from cooperator.connectors.sql_functions import ALLOWED, REFUSED
+from cooperator.connectors.sql_bounds import Argument
+from cooperator.connectors.sql_calls import FunctionCall, check_calls, forbidden
+from cooperator.connectors.sql_functions import ALLOWED, BOUNDED, REFUSED
 
 MAX_LENGTH: Final = 20_000
 MAX_DEPTH: Final = 32
+MAX_SCHEMA: Final = 100_000
 MAX_STEPS: Final = 10_000
 """Upper limit of a parser's steps in addition to one for each token; ordinary queries take less than two."""
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
@@ -38,6 +45,8 @@ _SYNTAX: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 """Words that a parenthesis can follow without a call of a function."""
+FOLDED: Final = frozenset("\u0130\u0131\u017f\u212a")
+"""Letters that Java takes for I, S and K where it ignores case, as in keywords; Python does not."""
 _RELATION: Final = "read the view input, and names of your own WITH, only"
 
 
@@ -52,7 +61,7 @@ def check_select(sql: str) -> None:
         tokens = _tokens(sql)
         _check_skipped(tokens, sql)
         _check_tokens(tokens)
-        _check_tree(_statements(tokens, sql))
+        _check_tree(_statements(tokens, sql, of_calls=True))
     except RecursionError:
         raise _too_deep() from None
 
@@ -66,6 +75,35 @@ def parse_bounded(sql: str) -> list[Any]:
         return _statements(_tokens(sql), sql)
     except RecursionError:
         raise _too_deep() from None
+
+
+def check_columns(value: str) -> None:
+    """Raises ``refuse(…)`` unless the text is a list of columns with types alone, without defaults."""
+    from sqlglot import exp
+
+    if len(value) > MAX_SCHEMA:
+        raise refuse(f"has {len(value)} characters", f"use {MAX_SCHEMA} at most")
+    problem = refuse("is not a list of columns", "write names with types: id LONG, name STRING")
+    try:
+        parsed = parse_bounded(f"CREATE TABLE t ({value})")
+    except PydanticCustomError:
+        raise problem from None
+    if (
+        len(parsed) != 1
+        or not isinstance(parsed[0], exp.Create)
+        or not isinstance(parsed[0].this, exp.Schema)
+    ):
+        raise problem
+    without_value = (exp.NotNullColumnConstraint, exp.CommentColumnConstraint)
+    for column in parsed[0].this.expressions:
+        constraints = column.args.get("constraints") or []
+        # A default is an expression, which Spark evaluates where a file lacks the column.
+        if not isinstance(column, exp.ColumnDef) or not all(
+            isinstance(each.args.get("kind"), without_value) for each in constraints
+        ):
+            raise problem
+    if any(value for name, value in parsed[0].args.items() if name not in ("this", "kind")):
+        raise problem
 
 
 def treats_rows_alone(sql: str) -> bool:
@@ -83,7 +121,7 @@ class _TooManySteps(Exception):
 
 
 @cache
-def _parser() -> Any:
+def _parser(of_calls: bool) -> Any:
     from sqlglot.dialects.spark import Spark
 
     class Bounded(Spark.Parser):  # type: ignore[misc, valid-type]
@@ -97,10 +135,20 @@ def _parser() -> Any:
                 raise _TooManySteps
             super()._advance(times)
 
-    return Bounded
+    class OfCalls(Bounded):
+        """Leaves each call as it is written; sqlglot reorders the arguments of many."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse
+            for name, parse in Spark.Parser.FUNCTION_PARSERS.items()
+            if name.lower() not in BOUNDED
+        }
+
+    return OfCalls if of_calls else Bounded
 
 
-def _statements(tokens: list[Any], sql: str) -> list[Any]:
+def _statements(tokens: list[Any], sql: str, *, of_calls: bool = False) -> list[Any]:
     from sqlglot import TokenType as T
     from sqlglot import exp
     from sqlglot.dialects.spark import Spark
@@ -110,7 +158,7 @@ def _statements(tokens: list[Any], sql: str) -> list[Any]:
         if token.token_type == T.WINDOW and following.token_type == T.L_PAREN:
             # sqlglot does not expect the function where a clause WINDOW may begin, which has a name first.
             token.token_type = T.VAR
-    parser = _parser()(dialect=Spark())
+    parser = _parser(of_calls)(dialect=Spark())
     parser.steps_left = MAX_STEPS + len(tokens)
     try:
         # A comment after the last semicolon is a statement for sqlglot.
@@ -166,8 +214,10 @@ def _check_tokens(tokens: list[Any]) -> None:
     opening = {T.L_PAREN, T.L_BRACKET, T.L_BRACE, T.CASE}
     closing = {T.R_PAREN, T.R_BRACKET, T.R_BRACE, T.END}
     depth = types = 0
-    for previous, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
-        after = following.token_type if following is not None else None
+    kinds = [*(token.token_type for token in tokens), None, None]
+    for number, token in enumerate(tokens):
+        previous = tokens[number - 1] if number else None
+        after, beyond = kinds[number + 1], kinds[number + 2]
         if token.token_type in opening:
             depth += 1
         elif token.token_type in closing:
@@ -187,17 +237,20 @@ def _check_tokens(tokens: list[Any]) -> None:
             # sqlglot takes (TABLE a) for a column with an alias, and Spark for a query.
             raise refuse("contains TABLE", "write SELECT * FROM a; write a column's name in backquotes")
         if after == T.L_PAREN and token.text.lower() in REFUSED:
-            raise _function(token.text)
-        names_columns = previous is not None and previous.text.lower() in ("as", "with", "recursive")
+            raise forbidden(token.text)
+        if FOLDED & set(token.text) and token.token_type not in (T.STRING, T.IDENTIFIER):
+            raise refuse(f"contains {token.text!r}", "write words of SQL in ASCII, and names in backquotes")
+        is_table = after not in (T.VIEW, T.L_PAREN) and beyond != T.L_PAREN
+        if token.token_type == T.LATERAL and is_table and not is_column:
+            raise refuse("reads a table by LATERAL", _RELATION)
+        if token.text.lower() == "recursive" and previous is not None and previous.token_type == T.WITH:
+            raise refuse("contains WITH RECURSIVE", "remove it: nothing bounds its rounds")
+        names_columns = previous is not None and previous.text.lower() in ("as", "with")
         is_name = token.token_type == T.IDENTIFIER or token.text.isidentifier()
         if after == T.L_PAREN and is_name and not names_columns and token.token_type != T.STRING:
             known = ALLOWED if token.token_type == T.IDENTIFIER else ALLOWED | _SYNTAX
             if token.text.lower() not in known:
-                raise _function(token.text)
-
-
-def _function(name: str) -> PydanticCustomError:
-    return refuse(f"calls {name.lower()}", "use functions of Spark that open nothing: see docs/security.md")
+                raise forbidden(token.text)
 
 
 def _check_tree(parsed: list[Any]) -> None:
@@ -208,9 +261,7 @@ def _check_tree(parsed: list[Any]) -> None:
     tree = parsed[0]
     if tree.find(exp.QueryTransform, exp.Command, exp.Into) is not None:
         raise refuse("is not only a SELECT", _SELECT)
-    for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
-        if str(call.this).lower() not in ALLOWED:
-            raise _function(str(call.this))
+    check_calls(_calls(tree))
     tables = list(tree.find_all(exp.Table))
     if not any(table.name.lower() == "input" for table in tables):
         raise refuse("does not read the view input", _SELECT)
@@ -220,6 +271,35 @@ def _check_tree(parsed: list[Any]) -> None:
         name = table.name.lower()
         if table.args.get("db") or table.args.get("catalog") or name not in _visible(table):
             raise refuse(f"reads {'.'.join(part.name for part in table.parts)}", _RELATION)
+
+
+def _calls(tree: Any) -> Iterator[FunctionCall]:
+    from sqlglot import exp
+
+    for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
+        arguments = tuple(map(_literal, call.expressions))
+        is_named = any(isinstance(each, (exp.Kwarg, exp.PropertyEQ)) for each in call.expressions)
+        yield FunctionCall(str(call.this), arguments, is_named, call.find_ancestor(exp.Lambda) is not None)
+
+
+def _literal(node: Any) -> Argument:
+    from sqlglot import exp
+
+    if isinstance(node, exp.Neg):
+        value = _literal(node.this)
+        return -value if isinstance(value, (int, float)) else None
+    if not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return str(node.this)
+    try:
+        return int(node.this)
+    except ValueError:
+        pass
+    try:
+        return float(node.this)
+    except ValueError:
+        return None
 
 
 def _visible(table: Any) -> set[str]:

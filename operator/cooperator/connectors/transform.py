@@ -1,26 +1,41 @@
 """SQL transforms of rows: a SELECT from the view ``input``, checked twice.
 
-No Spark is available where a configuration is applied: sqlglot checks there whether the text is a query in
-Spark's dialect that reads ``input``. Spark itself does the final check when a unit starts (columns, types).
+No Spark is available where a configuration is applied: sqlglot gives an early answer there
+(``check_select``). The check that protects a member is made in the member, over the plan of Spark's own
+parser (``check_parsed``), and the rows are those of that very plan. Spark does the rest when a unit starts
+(columns, types).
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+import json
+import subprocess
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
-from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.sql_functions import REFUSED
-from cooperator.connectors.sql_rules import check_select
+from cooperator.artifacts import find_java, spark_jars
+from cooperator.connectors.options import OptionError, Problem, refuse
+from cooperator.connectors.parsed_select import check_parsed
+from cooperator.connectors.sql_rules import check_columns, check_select
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_CLOSED = "cooperator.closed"
-"""The setting that marks a session whose features are disabled."""
-_STARTS_PROGRAMS = "ScriptTransformation"
-"""The node of Spark's plans for TRANSFORM … USING, which no setting disables."""
-_LONGEST_CACHE = 1_000
-_without_programs: set[str] = set()
+_CLASS: Final = "dev.cooperator.spark.ParsedSelect"
+_SETTINGS: Final = {
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+}
+"""Settings of a session that reads SQL of Connectors: no files as tables, and one way to read a text."""
+_PREPARED: Final = "cooperator.select"
+"""The setting that marks a session which has them: each costs a call of the JVM."""
+_PARSING_TIMEOUT_S: Final = 60
+_PARSED_TEXTS: Final = 1_000
 
 
 def _select(value: str) -> str:
@@ -33,6 +48,16 @@ Select = Annotated[str, AfterValidator(_select)]
 """A SELECT from the view ``input``, without a trailing semicolon; or empty."""
 
 
+def _columns(value: str) -> str:
+    if value:
+        check_columns(value)
+    return value
+
+
+Columns = Annotated[str, AfterValidator(_columns)]
+"""Columns as DDL, such as ``id LONG, name STRING``; or empty."""
+
+
 def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "DataFrame":
     """Applies the SELECT to ``rows``; raises ``OptionError``, which names ``option``, when Spark refuses it.
 
@@ -41,43 +66,56 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
     from pyspark.errors import AnalysisException
 
     rows.createOrReplaceTempView("input")
-    _close(rows.sparkSession)
+    session: Any = rows.sparkSession
+    if session.conf.get(_PREPARED, "") != "true":
+        for name, value in {**_SETTINGS, _PREPARED: "true"}.items():
+            session.conf.set(name, value)
     try:
-        _refuse_programs(rows.sparkSession, sql, option)
-        return rows.sparkSession.sql(sql)
+        return (
+            _read_there(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
+        )
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
         problem = Problem(option, sql, f"is refused by Spark: {first_line(error)}", remedy)
         raise OptionError([problem]) from None
+    except PydanticCustomError as error:
+        context = error.context or {}
+        problem = Problem(option, sql, f"is refused: it {error.message()}", str(context.get("remedy", "")))
+        raise OptionError([problem]) from None
 
 
-def _close(session: Any) -> None:
-    """Disables session features that transforms must not use, in case Spark parses the SQL differently from
-    sqlglot.
-    """
-    if session.conf.get(_CLOSED, "") == "true":
-        return
-    session.conf.set("spark.sql.runSQLOnFiles", "false")
-    session.conf.set("spark.sql.variable.substitute", "false")
-    if hasattr(session, "_jsparkSession"):
-        registry = session._jsparkSession.sessionState().functionRegistry()
-        for name in REFUSED:
-            registry.dropFunction(session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name))
-    session.conf.set(_CLOSED, "true")
+def _read_there(session: Any, sql: str) -> "DataFrame":
+    """Returns the rows of the plan that was checked: the text is parsed once."""
+    from pyspark.sql import DataFrame
+
+    parsed = session._jvm.dev.cooperator.spark.ParsedSelect.of(session._jsparkSession, sql)
+    check_parsed(json.loads(parsed.summary()))
+    return DataFrame(parsed.rows(), session)
 
 
-def _refuse_programs(session: Any, sql: str, option: str) -> None:
-    """Raises ``OptionError`` if Spark itself reads a program in the text. A text is parsed once."""
-    if sql in _without_programs or not hasattr(session, "_jsparkSession"):
-        return
-    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(sql).toString()
-    if _STARTS_PROGRAMS in plan:
-        raise OptionError(
-            [Problem(option, sql, "is refused: it starts a program", "remove TRANSFORM … USING")]
-        )
-    if len(_without_programs) >= _LONGEST_CACHE:
-        _without_programs.clear()
-    _without_programs.add(sql)
+def _read_elsewhere(session: Any, sql: str) -> "DataFrame":
+    """Checks the text here, by a JVM for Spark's parser alone; a Spark Connect server runs it."""
+    check_parsed(_parsed(sql), is_elsewhere=True)
+    rows: DataFrame = session.sql(sql)
+    return rows
+
+
+@lru_cache(_PARSED_TEXTS)
+def _parsed(sql: str) -> Any:
+    """Returns what Spark's parser reads. A JVM for it alone needs no session, and takes a second or two."""
+    own = str(files("cooperator").joinpath("runtime/jars/cooperator-spark.jar"))
+    jars = ":".join([own, *map(str, spark_jars())])
+    command = [str(find_java()), "-XX:+UseSerialGC", "-Xmx256m", "-cp", jars, _CLASS]
+    found = subprocess.run(
+        command,
+        input=sql.encode(errors="replace"),
+        capture_output=True,
+        timeout=_PARSING_TIMEOUT_S,
+        check=False,
+    )
+    if found.returncode:
+        raise refuse("is not read by Spark's parser", "write one SELECT from the view input")
+    return json.loads(found.stdout)
 
 
 def first_line(error: BaseException) -> str:
