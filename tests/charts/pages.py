@@ -44,6 +44,7 @@ def of_the_operator() -> Labels:
     ]
     status = {
         "leading": True,
+        "known": True,
         **dict.fromkeys(("generation", "term", "settled"), 1),
         "members": ["lake-0"],
         "tasks": tasks,

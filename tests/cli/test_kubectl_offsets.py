@@ -72,7 +72,7 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         known = {"copy": {"state": "STOPPED", "regrouping": False}}
-        return {"leading": True, "connectors": known, "members": [], "tasks": []}
+        return {"leading": True, "known": True, "connectors": known, "members": [], "tasks": []}
 
     def listed(self, name: str, config: Any) -> Any:
         entries = [{"partition": P, "offset": {"kafka_offset": self.kept, "pad": "x" * 900}}]

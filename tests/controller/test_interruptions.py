@@ -19,7 +19,7 @@ def task(
 
 
 def leader(*tasks: dict[str, Any]) -> dict[str, Any]:
-    return {"leading": True, "tasks": list(tasks)}
+    return {"leading": True, "known": True, "tasks": list(tasks)}
 
 
 class RecordedEvents:

@@ -43,21 +43,30 @@ def shown(installation: Installation) -> str:
     return " ".join(map(str, summaries))
 
 
+PROTOCOLS = [("sessioned", "sessioned"), ("auto", "reconciled")]
+
+
 def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
     [found] = [each for each in status["conditions"] if each["type"] == kind]
     return found["status"], found["reason"]
 
 
-def test_a_new_operator_shows_what_was_known_until_it_knows_better(installation: Installation) -> None:
-    started(installation)
+@pytest.mark.parametrize(("protocol", "in_use"), PROTOCOLS)
+def test_a_new_operator_shows_what_was_known_until_it_knows_better(
+    installation: Installation, protocol: str, in_use: str
+) -> None:
+    started(installation, protocol=protocol)
     installation.settled()
+    installation.eventually(
+        lambda: installation.get("workers", "lake")["status"]["protocol"]["name"] == in_use, 60
+    )
     # Statuses follow the leader within a second.
     installation.eventually(lambda: shown(installation) == "3/3 6/6 6/6", 30)
     with Watcher(installation) as watcher:
         installation.operators[0].kill()
         second = installation.operator()
         installation.eventually(lambda: "leading in term" in second.log.read_text(), 90)
-        installation.worker(replicas=3, scheduledRebalanceMaxDelayMs=61_000)
+        installation.worker(replicas=3, protocol=protocol, scheduledRebalanceMaxDelayMs=61_000)
         installation.eventually(
             lambda: (
                 installation.get("workers", "lake")["status"]["observedGeneration"]
@@ -70,6 +79,7 @@ def test_a_new_operator_shows_what_was_known_until_it_knows_better(installation:
     assert {(each["memberSummary"], each["taskSummary"]) for each in workers} == {("3/3", "6/6")}
     assert {(each["readyReplicas"], each["tasks"]["desired"]) for each in workers} == {(3, 6)}
     assert {(each["state"], each["taskSummary"]) for each in connectors} == {("RUNNING", "6/6")}
+    assert "False" not in {condition(each, "MembersReady")[0] for each in workers}
     assert {condition(each, "Ready") for each in connectors} == {
         ("True", "Running"),
         ("Unknown", "NotLeading"),

@@ -173,6 +173,7 @@ class Surroundings:
         owned = ["copy-0"] if self.busy else []
         return {
             "leading": self.leading,
+            "known": self.leading,
             "connectors": {"copy": {"state": target, "regrouping": False}},
             "members": [{"identity": "lake-0", "owned": owned, "stopping": []}],
             "tasks": [],

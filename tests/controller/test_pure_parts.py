@@ -390,11 +390,37 @@ def test_unreadable_connectors_are_kept_until_deleted() -> None:
 @pytest.mark.parametrize(
     ("leader", "gone"),
     [
-        ({"leading": True, "connectors": {"a": {}}, "members": []}, False),
-        ({"leading": True, "connectors": {"a": {}}, "members": [], "orphans": ["a"]}, True),
-        ({"leading": True, "connectors": {"a": {}}, "members": [], "orphans": ["a"], "stale": True}, False),
-        ({"leading": True, "connectors": {}, "members": [{"owned": ["a-0"], "stopping": []}]}, False),
-        ({"leading": True, "connectors": {}, "members": [{"owned": ["a-b-0"], "stopping": []}]}, True),
+        ({"leading": True, "known": True, "connectors": {"a": {}}, "members": []}, False),
+        ({"leading": True, "known": True, "connectors": {"a": {}}, "members": [], "orphans": ["a"]}, True),
+        (
+            {
+                "leading": True,
+                "known": True,
+                "connectors": {"a": {}},
+                "members": [],
+                "orphans": ["a"],
+                "stale": True,
+            },
+            False,
+        ),
+        (
+            {
+                "leading": True,
+                "known": True,
+                "connectors": {},
+                "members": [{"owned": ["a-0"], "stopping": []}],
+            },
+            False,
+        ),
+        (
+            {
+                "leading": True,
+                "known": True,
+                "connectors": {},
+                "members": [{"owned": ["a-b-0"], "stopping": []}],
+            },
+            True,
+        ),
         ({"leading": False, "connectors": {}, "members": []}, False),
     ],
 )

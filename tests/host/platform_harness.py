@@ -153,6 +153,7 @@ def projection_of(harness: PlatformHarness, tasks: Mapping[str, int]) -> dict[st
     ]
     return {
         "leading": True,
+        "known": True,
         "generation": 3,
         "members": members,
         "tasks": [],

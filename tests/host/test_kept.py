@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from cooperator.crd import Worker, parse
 from cooperator.host.kept import kept_of_connector, kept_of_worker
 from cooperator.host.known import is_known
+from cooperator.host.status import WorkerFacts, worker_status
 
 BEFORE: dict[str, Any] = {
     "memberSummary": "3/3",
@@ -72,15 +74,30 @@ def test_the_progress_of_learners_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("leader", "known"),
     [
-        ({"leading": False, "generation": 4, "completed": 4}, False),
-        ({"leading": True, "generation": -1, "completed": -1}, False),
-        ({"leading": True, "generation": 5, "completed": -1}, False),
-        ({"leading": True, "generation": 6, "completed": 6, "reading_statuses": True}, False),
-        ({"leading": True, "generation": 7, "completed": 6}, True),
+        ({}, False),
+        ({"leading": True}, False),
+        ({"leading": False, "known": True}, False),
+        ({"leading": True, "known": False}, False),
+        ({"leading": True, "known": True, "reading_statuses": True}, False),
+        ({"leading": True, "known": True}, True),
     ],
 )
-def test_a_new_leader_s_figures_are_known_once_a_round_is_complete(
+def test_figures_are_known_if_their_leader_says_so_and_has_read_the_statuses(
     leader: dict[str, Any], known: bool
 ) -> None:
-    """Its first rounds may be without members that are on their way."""
     assert is_known(leader) is known
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_worker_says_that_members_are_not_ready_only_when_that_is_known(known: bool) -> None:
+    leader = {"leading": True, "known": known, "members": [], "tasks": []}
+    [worker] = parse(
+        "apiVersion: cooperator.dev/v1alpha1\nkind: Worker\nmetadata: {name: lake}\nspec: {replicas: 3}",
+        "test",
+    )
+    assert isinstance(worker, Worker)
+    status = worker_status(worker, WorkerFacts(leader=leader), 0)
+    [ready] = [each for each in status.conditions if each.type == "MembersReady"]
+    assert (ready.status.value, status.member_summary, status.task_summary) == (
+        ("False", "0/3", "0/0") if known else ("Unknown", "?/3", "?")
+    )

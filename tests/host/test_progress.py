@@ -25,7 +25,7 @@ spec: {class: kafka-to-files, workerRef: {name: lake}, tasksMax: 200}
 """
 
 NOW = 1_700_000_000_000
-LEADS = {"leading": True, "generation": 1}
+LEADS = {"leading": True, "known": True}
 TELLING = {
     "rows_in": 90,
     "rows_per_s": 12.6,

@@ -73,7 +73,9 @@ def test_they_count_the_same(seed: int) -> None:
         for name, size in sizes.items()
         for number in range(-1, size)
     ]
-    facts = WorkerFacts(leader={"leading": True, "generation": 3, "tasks": tasks, "settled": True})
+    facts = WorkerFacts(
+        leader={"leading": True, "known": True, "generation": 3, "tasks": tasks, "settled": True}
+    )
     told = [each for each in connectors if isinstance(each, Connector)]
     bodies = [to_manifest(each, connector_status(each, (worker,), facts.leader, NOW)) for each in told]
     whole = to_manifest(worker, worker_status(worker, facts, NOW))

@@ -121,7 +121,7 @@ class FakePlatform:
             }
             for pod in running
         ]
-        return {"leading": True, "generation": 3, "members": members, "tasks": tasks}
+        return {"leading": True, "known": True, "generation": 3, "members": members, "tasks": tasks}
 
 
 @pytest.fixture(autouse=True)
@@ -350,7 +350,7 @@ def test_tasks_that_kill_their_members_are_told_as_poisoned_until_they_are_pardo
 
 def test_a_task_in_quarantine_does_not_keep_the_group_from_being_calm() -> None:
     task = {"name": "bad-0", "connector": "bad", "task": 0, "member": None, "reason": "PoisonTask"}
-    led = {"leading": True, "generation": 3, "members": []}
+    led = {"leading": True, "known": True, "generation": 3, "members": []}
     failed = group_seen({**led, "tasks": [{**task, "state": "FAILED"}]})
     on_its_way = group_seen({**led, "tasks": [{**task, "state": "UNASSIGNED", "reason": ""}]})
     assert failed is not None

@@ -9,13 +9,13 @@ from cooperator.leader.observability.unassigned import Interruptions, Unassigned
 from cooperator.model import INSTANCE
 
 
-def shown(*states: str, leading: bool = True) -> dict[str, Any]:
+def shown(*states: str, known: bool = True) -> dict[str, Any]:
     tasks = [
         {"name": f"a-{number}", "task": number, "state": state}
         for number, state in enumerate(states)
         if state != "GONE"
     ]
-    return {"leading": leading, "tasks": [{"name": "a", "task": INSTANCE, "state": "UNASSIGNED"}, *tasks]}
+    return {"known": known, "tasks": [{"name": "a", "task": INSTANCE, "state": "UNASSIGNED"}, *tasks]}
 
 
 def test_held_and_unassigned_tasks_count_while_they_last() -> None:
@@ -30,7 +30,7 @@ def test_held_and_unassigned_tasks_count_while_they_last() -> None:
 def test_time_led_by_another_leader_is_not_counted() -> None:
     time = UnassignedTime()
     time.note(shown("HELD"), 0.0)
-    time.note(shown("HELD", leading=False), 1.0)
+    time.note(shown("HELD", known=False), 1.0)
     time.note(shown("HELD"), 50.0)
     time.note(shown("RUNNING"), 51.0)
     assert time.total_s == 2
@@ -40,7 +40,7 @@ def test_time_led_by_another_leader_is_not_counted() -> None:
 def test_it_never_shrinks(looks: list[tuple[float, int, bool]]) -> None:
     time, before = UnassignedTime(), 0.0
     for now_s, count, leading in looks:
-        time.note(shown(*["HELD"] * count, leading=leading), now_s)
+        time.note(shown(*["HELD"] * count, known=leading), now_s)
         assert time.total_s >= before
         before = time.total_s
 
@@ -79,7 +79,7 @@ def test_an_interval_that_ends_by_deletion_or_by_another_leader_is_not_counted()
         (0.0, shown("RUNNING", "RUNNING", "RUNNING")),
         (1.0, shown("HELD", "UNASSIGNED", "HELD")),
         (2.0, shown("HELD", "UNASSIGNED", "GONE")),
-        (3.0, shown("HELD", "UNASSIGNED", "GONE", leading=False)),
+        (3.0, shown("HELD", "UNASSIGNED", "GONE", known=False)),
         (9.0, shown("RUNNING", "RUNNING", "RUNNING")),
     )
     assert interrupted(*looks) == ([0, 0.0], [0, 0.0])

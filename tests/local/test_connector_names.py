@@ -54,7 +54,14 @@ def test_running_tasks_are_shown_by_their_own_connector_only() -> None:
         loop = {"name": f"My Orders-{number}", "connector": "My Orders", "task": number, "trace": ""}
         return {**loop, "state": "RUNNING", "member": "w", "progress": "", "at_ms": 1, **more}
 
-    leader = {"leading": True, "generation": 1, "members": [], "tasks": [item(-1), item(0)], "conditions": []}
+    leader = {
+        "leading": True,
+        "known": True,
+        "generation": 1,
+        "members": [],
+        "tasks": [item(-1), item(0)],
+        "conditions": [],
+    }
     view = state_view(STORED, {("default", "pipes"): WorkerFacts(leader=leader)}, 1_000)
     shown = {each["metadata"]["name"]: each["status"] for each in view["connectors"]}
     assert (shown["orders"]["state"], shown["orders"]["taskSummary"]) == ("RUNNING", "1/1")

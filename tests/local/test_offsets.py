@@ -41,6 +41,7 @@ def connector(state: str = "Stopped") -> Connector:
 def leader(**more: Any) -> dict[str, Any]:
     return {
         "leading": True,
+        "known": True,
         "connectors": {"copy": {"state": "STOPPED", "regrouping": False}},
         "members": [{"identity": "lake-0", "owned": ["copy"], "stopping": []}],
         "tasks": [{"name": "copy", "connector": "copy", "state": "STOPPED"}],
@@ -59,6 +60,7 @@ def test_a_stopped_connector_of_which_nothing_runs_is_at_rest() -> None:
         ("Running", {}, "copy is Running, and offsets can be changed of a Stopped one only"),
         ("Paused", {}, "copy is Paused"),
         ("Stopped", {"leading": False}, "no leader to confirm"),
+        ("Stopped", {"known": False}, "does not know yet whether any task of copy runs"),
         ("Stopped", {"connectors": {"copy": {"state": "STARTED", "regrouping": False}}}, "is being stopped"),
         ("Stopped", {"connectors": {"copy": {"state": "STOPPED", "regrouping": True}}}, "is being stopped"),
         (

@@ -68,6 +68,7 @@ def member(identity: str, incarnation: str, *owned: str) -> dict[str, Any]:
 
 LEADER: dict[str, Any] = {
     "leading": True,
+    "known": True,
     "generation": 7,
     "protocol": "reconciled",
     "reconciliation": {

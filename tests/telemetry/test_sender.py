@@ -102,6 +102,7 @@ def test_a_receiver_shows_what_the_operators_page_shows() -> None:
     metrics = WorkerMetrics(lambda: {("shop", "lake"): status})
     status: dict[str, Any] = {
         "leading": True,
+        "known": True,
         "generation": 4,
         "term": 2,
         "members": ["lake-0"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cooperator.controller.story import Happening
-from cooperator.host.known import Leader
+from cooperator.host.known import Leader, is_known
 from cooperator.model import TaskState
 from cooperator.model.text import counted
 
@@ -111,9 +111,9 @@ def observe(
     """Returns the interruptions by the leader's present status, and the events to report: the notice, and
     what it has cost.
 
-    Without a leader, or with an old status, nothing changes.
+    Nothing changes while the tasks are not known, or with an old status.
     """
-    if not leader or leader.get("stale") or "tasks" not in leader:
+    if not is_known(leader) or leader.get("stale"):
         return before, ()
     tasks = {task["name"]: task for task in leader["tasks"]}
     told: list[Happening] = []

@@ -396,7 +396,7 @@ def _owned(leader: Mapping[str, Any]) -> Iterator[str]:
 
 def _is_gone(connector: str, leader: Mapping[str, Any]) -> bool:
     """Whether the config log has dropped it and no member runs any of it, or it runs on as an orphan."""
-    if not leader.get("leading") or leader.get("stale"):
+    if not is_known(leader) or leader.get("stale"):
         return False
     if connector in leader["connectors"]:
         return connector in leader.get("orphans", ())

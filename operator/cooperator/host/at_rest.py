@@ -2,7 +2,7 @@
 
 from cooperator.crd import Connector
 from cooperator.crd.connector import State
-from cooperator.host.known import Leader
+from cooperator.host.known import Leader, is_known
 from cooperator.model import TargetState, TaskState
 
 
@@ -22,6 +22,8 @@ def why_not_at_rest(connector: Connector, leader: Leader) -> str:
     wait = "wait until `get connectors` says STOPPED"
     if not leader.get("leading"):
         return f"the group has no leader to confirm whether any task of {name} runs: {wait}"
+    if not is_known(leader):
+        return f"the group's leader does not know yet whether any task of {name} runs: {wait}"
     known = leader["connectors"]
     if name not in known:
         return ""

@@ -12,8 +12,8 @@ _ABOUT_TO_RUN = frozenset(("UNASSIGNED", "STARTING", "RESTARTING"))
 
 
 def group_seen(leader: Mapping[str, Any]) -> GroupSeen | None:
-    """The group from its leader's projection; None while that does not lead or the projection is stale."""
-    if not leader.get("leading") or leader.get("stale") or leader.get("generation", -1) < 0:
+    """The group from its leader's projection; None while it is not known or the projection is stale."""
+    if not leader.get("known") or leader.get("stale"):
         return None
     tasks = leader["tasks"]
     owned: dict[str, set[TaskId]] = {}

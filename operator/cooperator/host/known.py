@@ -9,18 +9,17 @@ from cooperator.crd.status import ProtocolStatus
 Leader = Mapping[str, Any]
 """A leader's own projection (``LeaderService.status``)."""
 
-NO_TASKS: Final[Leader] = {"leading": True, "generation": 0}
+NO_TASKS: Final[Leader] = {"leading": True, "known": True}
 """The figures of a Connector that no group runs."""
 
 
 def is_known(leader: Leader) -> bool:
-    """Whether the projection includes members and tasks. It has none while the leader starts or does not
-    lead, which does not mean zero. Before its first round is complete, members may be missing that are on
-    their way.
+    """Whether the projection's members and tasks are the group's, with their states. They are not while the
+    leader starts or does not lead, which does not mean zero, nor while members from before may be on their
+    way back (see ``projection``).
     """
-    if leader.get("reading_statuses"):
-        return False
-    return bool(leader.get("leading")) and leader.get("completed", leader.get("generation", -1)) >= 0
+    is_led = bool(leader.get("leading")) and bool(leader.get("known"))
+    return is_led and not leader.get("reading_statuses")
 
 
 def protocol_of(worker: Worker, leader: Leader) -> ProtocolStatus | None:

@@ -16,6 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.utils import floatToGoString
 
+from cooperator.host.known import is_known
 from cooperator.leader.distribution import BOUNDS_S
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import INSTANCE
@@ -68,18 +69,24 @@ class WorkerMetrics(MetricsPage):
             {worker: worker in leading for worker in statuses},
         )
         yield from _of_groups(leading)
-        yield from _of_protocols(leading)
-        yield from _of_tasks(leading)
+        known = {worker: status for worker, status in leading.items() if is_known(status)}
+        yield _gauge(
+            "cooperator_worker_members",
+            "In the group, without the leader",
+            {worker: len(status["members"]) for worker, status in known.items()},
+        )
+        yield from _of_protocols(known)
+        yield from _of_tasks(known)
         yield from _of_rounds(statuses)
 
 
 def _of_groups(leading: Mapping[tuple[str, str], Status]) -> Iterable[Metric]:
-    for name, documentation, value in (
+    gauges: tuple[tuple[str, str, Callable[[Status], float]], ...] = (
         ("generation", "Generation of the group", lambda status: status["generation"]),
         ("term", "Number of times that the lead of the group was taken", lambda status: status["term"]),
-        ("members", "In the group, without the leader", lambda status: len(status["members"])),
         ("settled", "1 while nothing moves, waits or starts", lambda status: status["settled"]),
-    ):
+    )
+    for name, documentation, value in gauges:
         values = {worker: value(status) for worker, status in leading.items()}
         yield _gauge(f"cooperator_worker_{name}", documentation, values)
 

@@ -364,10 +364,12 @@ def _members_ready(worker: Worker, members: Sequence[MemberStatus], seen: Worker
     failure = next((each for each in seen.more if each.type == REPLICA_FAILURE), None)
     if failure is not None and ready != wanted:
         status, reason, message = ConditionStatus.FALSE, failure.reason, failure.message
-    elif ready == wanted and report is None:
-        status, reason, message = ConditionStatus.TRUE, "MembersReady", ""
     elif report is not None:
         status, reason, message = ConditionStatus.FALSE, report.reason.value, report.message
+    elif not is_known(seen.leader):
+        status, reason, message = ConditionStatus.UNKNOWN, "Unknown", "the group's members are not known yet"
+    elif ready == wanted:
+        status, reason, message = ConditionStatus.TRUE, "MembersReady", ""
     else:
         status, reason, message = (
             ConditionStatus.FALSE,

@@ -194,6 +194,8 @@ class BetweenRounds:
         if state.plan is not None and state.plan.rejoin_at_ms is not None:
             times.append(state.plan.rejoin_at_ms)
         times.extend(state.awaited.values())
+        if state.returning:
+            times.append(state.returning_until_ms)
         times += [at_ms for at_ms in (self._limit_due_ms(),) if now_ms < at_ms < absences.NEVER_MS]
         if state.regroups:
             times.extend(absences.over_ms(entry, state.policy) for entry in state.memory.unstopped)

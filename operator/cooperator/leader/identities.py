@@ -153,6 +153,7 @@ class Identities:
         if names:
             state.memory = rename(state.memory, names)
             state.awaited = _renamed(state.awaited, names)
+            state.returning = _renamed(state.returning, names)
             state.relocated = _renamed(state.relocated, names)
             state.evicted = tuple(
                 replace(member, identity=names.get(member.identity, member.identity))

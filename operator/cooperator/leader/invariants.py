@@ -47,8 +47,10 @@ def _lead(state: LeaderState, before: StateSummary, after: StateSummary) -> None
     _require(after.term >= before.term, f"the term fell from {before.term} to {after.term}")
     _require(state.leading or not state.in_round, "a round, and no lead")
     if not state.leading:
-        left = (state.members, state.awaited, state.relocated, state.regroups, state.plan, state.sent)
-        _require(not any(left), f"something is left of a lead that was lost: {left}")
+        left = (state.members, state.awaited, state.returning, state.relocated, state.regroups)
+        answered = (state.plan, state.sent)
+        found = [each for each in (*left, *answered) if each]
+        _require(not found, f"something is left of a lead that was lost: {found}")
     _require(set(state.awaited) <= {member.identity for member in state.evicted}, "awaits strangers")
     memory = state.memory
     _require(set(memory.managed).isdisjoint(memory.orphans), "a connector is to be deleted and to be kept")
@@ -66,6 +68,8 @@ def _timer(state: LeaderState, deadlines_ms: Iterable[int], now_ms: int) -> None
     due = [at_ms for at_ms in deadlines_ms if at_ms > now_ms]
     if state.leading and not state.in_round and not state.topic_refusal:
         due += [at_ms for at_ms in state.awaited.values() if at_ms > now_ms]
+        if state.returning and state.returning_until_ms > now_ms and not state.is_blind:
+            due.append(state.returning_until_ms)
         if state.plan is not None and (state.plan.rejoin_at_ms or 0) > now_ms:
             due.append(state.plan.rejoin_at_ms or 0)
     if due:

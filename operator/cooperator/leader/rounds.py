@@ -79,6 +79,7 @@ class Rounds:
         unread = self._identities.of_unread(event.unread)
         state.await_evicted(evicted, unread, now_ms, self._settings.awaited_ms)
         state.leading = state.is_new = True
+        state.has_completed = False
         state.members = ()
         state.sent = None
         state.regroups = {}
@@ -98,6 +99,7 @@ class Rounds:
         state.leading = state.in_round = False
         state.members = ()
         state.awaited = {}
+        state.returning = {}
         state.relocated = {}
         state.regroups = {}
         state.learners.clear()
@@ -274,6 +276,7 @@ class Rounds:
             return
         state.in_round = False
         state.completed = event.generation
+        state.has_completed = True
         if state.sent is not None:
             self._pending_starts.give(state.members, state.sent.plan, state.generation, now_ms)
         self._write_window.delivered(state.generation, state.config.offset, now_ms)

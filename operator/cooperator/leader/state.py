@@ -91,6 +91,9 @@ class LeaderState:
     * ``orphans``: connectors that outlive their resource, as far as the leader log is known to say so.
     * ``evicted``: members that were removed to take the lead.
     * ``awaited``: identities of evicted members that are not back, and until when (ms) they are awaited.
+    * ``returning``: members that may come back from before this tenure and have not yet, by identity with
+      their incarnations; empty after ``returning_until_ms``.
+    * ``has_completed``: a round of this tenure is complete.
     * ``relocated``: identities of stock workers that are back at another address, with each earlier address
       and until when (ms) a worker at it may come back (see ``identities``).
     * ``has_memory``: whether there was a memory when the lead was taken.
@@ -138,6 +141,9 @@ class LeaderState:
     evicted: tuple[Member, ...] = ()
     has_memory: bool = True
     awaited: dict[str, int] = field(default_factory=dict)
+    returning: Mapping[str, str] = field(default_factory=dict)
+    returning_until_ms: int = 0
+    has_completed: bool = False
     relocated: dict[str, dict[str, int]] = field(default_factory=dict)
     regroups: dict[str, Regroup] = field(default_factory=dict)
     plan: Plan | None = None
@@ -177,6 +183,11 @@ class LeaderState:
         return replace(memory, generation=saved.generation) == saved
 
     @property
+    def is_known(self) -> bool:
+        """Whether ``members`` are those of the group, with what they run."""
+        return self.leading and self.has_completed and not self.returning and not self.is_blind
+
+    @property
     def unexpected(self) -> frozenset[str]:
         """Identities of members that the host does not expect; they get no tasks."""
         facts = self.facts
@@ -207,9 +218,25 @@ class LeaderState:
             # The tasks of an agent's earlier incarnation are unknown, so no fence can hold them back.
             for_ms = max(for_ms, self.policy.fence_ms)
         self.awaited = dict.fromkeys(absences.awaited(self.memory, reported, unread), now_ms + for_ms)
+        # A leader before may have evicted members, who are not back yet for this one to see.
+        holds = self.memory.holds
+        long_gone = {i for i, hold in holds.items() if hold.since_ms + for_ms <= now_ms}
+        last = (self.memory.given.keys() | holds.keys()) - long_gone - {absences.UNKNOWN}
+        self.returning = {i: self.memory.incarnations.get(i, "") for i in last} | {
+            member.identity: member.incarnation for member in self.evicted
+        }
+        self.returning_until_ms = now_ms + for_ms
 
     def still_away(self, members: Collection[Member], now_ms: int) -> tuple[Member, ...]:
         """The evicted that are none of ``members``; the others are awaited no longer."""
+        here = {member.identity for member in members}
+        self.returning = {
+            identity: incarnation
+            for identity, incarnation in self.returning.items()
+            if now_ms < self.returning_until_ms
+            and identity not in here
+            and (identity, incarnation) not in self.facts.ended
+        }
         away = absences.not_back(self.evicted, members, self.facts.ended, self.has_memory)
         identities = {member.identity for member in away}
         self.awaited = {i: at for i, at in self.awaited.items() if at > now_ms and i in identities}

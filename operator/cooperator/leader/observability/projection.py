@@ -30,6 +30,9 @@ _NO_ROOM: Final = (
 def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[str, Any]:
     """Members, connectors, tasks (with holds and their ends), the last rebalances, totals.
 
+    ``known``: whether members and tasks are the group's. They are not before a round of this tenure is
+    complete, and while members from before it may be on their way back.
+
     Times are milliseconds since the epoch. A task's state is the last report of its owner under the present
     ownership, with the time of its next attempt (``next_attempt_ms``) if it waits for one. HELD, UNASSIGNED,
     and FAILED with the reason ``PoisonTask`` are set by the leader itself.
@@ -47,7 +50,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "leading": state.leading,
         "term": state.memory.term,
         "generation": state.generation,
-        "completed": state.completed,
+        "known": state.is_known,
         "protocol": state.protocol,
         "reconciliation": None if state.group is None else _reconciliation(state.group, state.avoided),
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],

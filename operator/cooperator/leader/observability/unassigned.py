@@ -21,15 +21,15 @@ class UnassignedTime:
     def note(self, projected: Mapping[str, Any], now_s: float) -> None:
         """Add a projection. ``projected``: the state at ``now_s``, by any steady clock.
 
-        The state counts as unchanged until the next call. While another member leads nothing is known, and
-        nothing is added.
+        The state counts as unchanged until the next call. Nothing is added while it is not known, as while
+        another member leads.
         """
         if self._since_s is not None:
             self.total_s += self._count * max(0.0, now_s - self._since_s)
-        leading = bool(projected.get("leading"))
-        self._since_s = now_s if leading else None
+        is_known = bool(projected.get("known"))
+        self._since_s = now_s if is_known else None
         tasks = (task for task in projected.get("tasks", ()) if task["task"] != INSTANCE)
-        self._count = sum(task["state"] in _NOBODYS for task in tasks) if leading else 0
+        self._count = sum(task["state"] in _NOBODYS for task in tasks) if is_known else 0
 
 
 class Interruptions:
@@ -48,11 +48,11 @@ class Interruptions:
         self._handed_s: dict[str, float] = {}
 
     def note(self, projected: Mapping[str, Any], now_s: float) -> None:
-        """Add a projection: the state at ``now_s``, by any steady clock. While another member leads, nothing
-        is known, and the intervals that had begun are forgotten."""
+        """Add a projection: the state at ``now_s``, by any steady clock. While nothing is known, as while
+        another member leads, the intervals that had begun are forgotten."""
         before_held, before_handed, ran = self._held_s, self._handed_s, self._ran
         self._held_s, self._handed_s, self._ran = {}, {}, set()
-        if not projected.get("leading"):
+        if not projected.get("known"):
             return
         for task in projected.get("tasks", ()):
             name, state = task["name"], task["state"]
