@@ -1,6 +1,5 @@
 """A cluster as manifests: they compile to the config topic that they were made from, without secrets."""
 
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -13,6 +12,7 @@ from cooperator.crd.connect import Topics
 from cooperator.crd.imported import ImportedCluster, imported
 from cooperator.leader.reconcile import connector_records
 from cooperator.model import ClusterConfig, ConnectorConfig, TargetState
+from tests.harness.support import bounded_work
 
 CLUSTER = ImportedCluster("kafka:9092", "etl", Topics(config="connect-configs"))
 PLAIN = {"name": "orders", "connector.class": "a.B", "tasks.max": "4", "topics": "yes", "flush": "007"}
@@ -138,9 +138,8 @@ def test_the_reasons_against_leading_the_group_come_first() -> None:
 @pytest.mark.parametrize("part", ["a:", "://", "://a:", "${", "${a:", "?password", "\n"])
 def test_a_long_value_costs_linear_time(part: str) -> None:
     config = {**PLAIN, "url": "://" + part * 100_000}
-    began = time.process_time()
-    imported(CLUSTER, config_of(config), "etl", "data")
-    assert time.process_time() - began < 1
+    with bounded_work():
+        imported(CLUSTER, config_of(config), "etl", "data")
 
 
 @pytest.mark.parametrize("url", ["http://ada:pw@a/b", "redis://:pw@a", "x://a:b:c@d", "a://b c://d:e@f"])

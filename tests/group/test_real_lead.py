@@ -239,7 +239,7 @@ def test_an_operator_that_stops_while_it_takes_the_lead_leaves_no_trace(
     eventually(parked.is_set, what="its JoinGroup is parked")
     operator.membership.stop(leave=False)
     monkeypatch.undo()
-    eventually(lambda: all_in(worker), timeout_s=5, what="neither a member nor a pending one is left")
+    eventually(lambda: all_in(worker), what="neither a member nor a pending one is left")
     assert seen_by(worker, operator.instance_id or "") == []
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cooperator.group import GroupState, GroupUnavailable
 from cooperator.local.broker import EmbeddedBroker
+from cooperator.local.settings import free_port
 from tests.group.conftest import NewMember
 from tests.group.recording_member import RecordingMember, all_in
 from tests.harness.support import eventually, freeze_group
@@ -110,11 +111,6 @@ def forwarder(port: int, broker: EmbeddedBroker) -> Iterator[None]:
             each.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 def test_an_unreachable_broker_is_reported_within_ten_seconds_and_retried(
     broker: EmbeddedBroker, new_member: NewMember
 ) -> None:
@@ -134,6 +130,6 @@ def test_a_member_that_waits_for_a_broker_stops_at_once(new_member: NewMember) -
     worker = new_member("a", bootstrap_servers=f"127.0.0.1:{free_port()}")
     worker.membership.start()
     began = time.monotonic()
-    worker.membership.stop(leave=True, timeout_s=5)
+    worker.membership.stop(leave=True, timeout_s=120)
     assert not worker.membership.alive
-    assert not has_elapsed(began, 4)
+    assert not has_elapsed(began, 30), "it does not wait for the broker, which never comes"

@@ -104,6 +104,20 @@ class MemberGroup:
     def __post_init__(self) -> None:
         self.journal = Journal(self.directory / "journal.jsonl")
 
+    def at_rest(self, leader: "LeaderService | LeaderProcess", identities: Sequence[str]) -> dict[str, str]:
+        """Returns where tasks run, once all these members are in the group and nothing moves. One status has
+        both: a group of the first members may be settled, too, and tasks move when others join."""
+
+        def rests() -> bool:
+            status = leader.status()
+            members = {member["identity"] for member in status.get("members", ())}
+            assert members == set(identities), members
+            return bool(status["settled"])
+
+        eventually(rests, 120, "all members are in the group, and nothing moves")
+        self.journal.at_rest()
+        return self.journal.running()
+
     # --- leaders ---
 
     def leader(

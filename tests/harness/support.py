@@ -3,8 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +39,18 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
                 f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
             )
         time.sleep(0.05)
+
+
+@contextmanager
+def bounded_work(limit_s: float = 5.0) -> Iterator[None]:
+    """Asserts that this thread needs less CPU time than ``limit_s``; other processes do not count.
+
+    The limit separates linear work, some tenths of a second on a slow machine, from minutes or years.
+    """
+    began = time.thread_time()
+    yield
+    took_s = time.thread_time() - began
+    assert took_s < limit_s, f"{took_s:.1f} s of CPU time"
 
 
 def freeze(*pids: int) -> None:

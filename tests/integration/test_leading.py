@@ -42,9 +42,7 @@ def running(group: MemberGroup, **said: Any) -> LeaderProcess:
     eventually(lambda: leader.status().get("leading"), 60, "the leader has made its topics")
     for worker in WORKERS:
         group.member(worker)
-    each_has_tasks(group)
-    eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
-    group.journal.at_rest()
+    group.at_rest(leader, WORKERS)
     assert told_of_failures(group) == [], "a normal start"
     return leader
 
@@ -142,10 +140,8 @@ def test_members_killed_again_and_again_get_their_own_tasks_back(group: MemberGr
     leader = group.leader(CONNECTORS, WORKERS, **SHORT)
     for worker in WORKERS:
         group.member(worker)
-    each_has_tasks(group)
-    eventually(lambda: leader.status()["settled"], 60)
-    group.journal.at_rest()
-    before = group.runs(*ALL)
+    before = group.at_rest(leader, WORKERS)
+    assert before.keys() == set(ALL)
     for count in range(1, 4):
         victim = next(m for m in reversed(group.members) if m.identity == "w-2")
         lost = group.journal.running_at("w-2")
@@ -196,10 +192,7 @@ def test_an_outage_of_the_broker_that_is_many_leases_long_stops_no_task(
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
         group.member(worker, rebalance_timeout_ms="8000")
-    group.runs(*ALL)
-    eventually(lambda: leader.status().get("settled"), 60, "the group is at rest")
-    group.journal.at_rest()
-    before = group.journal.running()
+    before = group.at_rest(leader, WORKERS)
     broker.stop()
     down_at = time.monotonic()
     eventually(lambda: time.monotonic() - down_at >= 60, 70, "the outage has lasted a minute")

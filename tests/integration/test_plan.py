@@ -120,8 +120,7 @@ def running(group: MemberGroup) -> LeaderService:
     leader = group.leader(CONNECTORS, WORKERS, **SAID)
     for worker in WORKERS:
         group.member(worker)
-    group.runs(*TASKS)
-    eventually(lambda: leader.status()["settled"], 60, "the group is at rest")
+    assert group.at_rest(leader, WORKERS).keys() == set(TASKS)
     return leader
 
 
@@ -162,8 +161,7 @@ def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
     group.member("w-3")
     group.facts(leader, ("w-1", "w-2", "w-3"), leaving=frozenset({"w-0"}))
     next(member for member in group.members if member.identity == "w-0").terminate()
-    eventually(lambda: set(group.journal.running().values()) == {"w-1", "w-2", "w-3"}, 60)
-    eventually(lambda: leader.status()["settled"], 60)
+    group.at_rest(leader, ("w-1", "w-2", "w-3"))
     loads = sorted(len(group.journal.running_at(worker)) for worker in ("w-1", "w-2", "w-3"))
     foretold = [load["after"]["tasks"] for load in answered["members"] if load["after"]]
     assert loads == sorted(foretold)
@@ -179,9 +177,8 @@ def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberG
     leader = group.leader_process(CONNECTORS, WORKERS, **said)
     for worker in WORKERS:
         group.member(worker)
-    eventually(lambda: set(group.journal.running().values()) == set(WORKERS), 60, "all members have joined")
-    eventually(lambda: leader.status().get("settled"), 60)
-    before = group.runs(*TASKS)
+    before = group.at_rest(leader, WORKERS)
+    assert before.keys() == set(TASKS)
     leader.kill()
     servers, group_id = group.bootstrap_servers, group.group_id
 

@@ -141,7 +141,7 @@ def test_a_transaction_that_a_dead_leader_left_open_is_not_seen_and_does_not_hol
     logs.writer.open()
 
     assert logs.config.read_to_end(MS).connectors == {}
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50, "it does not wait for the dead one's transaction to end by itself"
     assert logs.config.read_to(logs.writer.write_config([X]), MS).offset == 3
 
 
@@ -261,11 +261,20 @@ import faulthandler, logging, sys
 from cooperator.logs import LogsConfig, LogUnavailable, open_logs
 from cooperator.model import Memory
 
-faulthandler.dump_traceback_later(120, exit=True)
+# Ends it when it hangs; on a busy machine the broker alone may take minutes to be back.
+faulthandler.dump_traceback_later(600, exit=True)
 logging.basicConfig(level=logging.WARNING)
 logs = open_logs(LogsConfig(*sys.argv[1:], write_timeout_ms=8_000))
-logs.config.read_to_end(60_000)
-logs.writer.open()
+
+def until_done(call):
+    while True:
+        try:
+            return call()
+        except LogUnavailable:
+            continue
+
+until_done(lambda: logs.config.read_to_end(60_000))
+until_done(logs.writer.open)
 print("open", flush=True)
 sys.stdin.readline()
 try:
@@ -274,17 +283,13 @@ try:
 except LogUnavailable:
     print("away", flush=True)
 sys.stdin.readline()
-logs.leader.read_to_end(60_000)
-while True:
-    try:
-        logs.writer.write_leader(memory=Memory(term=1))
-    except LogUnavailable:
-        continue
-    break
+until_done(lambda: logs.leader.read_to_end(60_000))
+until_done(lambda: logs.writer.write_leader(memory=Memory(term=1)))
 print("written", flush=True)
 """
 
 
+@pytest.mark.timeout(900)
 def test_an_outage_writes_nothing_to_the_terminal(broker: EmbeddedBroker, config: LogsConfig) -> None:
     ensure_topics(config)
     # A process of its own: clients that other tests left behind write to the terminal of this one.

@@ -35,7 +35,7 @@ def test_an_outage_is_reported_and_survived(under_test: LogsUnderTest) -> None:
         assert logs.config.snapshot().connectors["x"].config == {"version": "1"}
         started = time.monotonic()
         logs.status.put(replace(RUNNING, state=TaskState.FAILED))
-        assert time.monotonic() - started < 0.5, "putting a status never blocks"
+        assert time.monotonic() - started < 5, "putting a status never blocks: a write may take 10 s"
         for blocked in (
             lambda: logs.leader.read_to_end(300),
             lambda: logs.writer.write_config([connector(2)]),

@@ -141,7 +141,7 @@ def test_a_zombies_open_transaction_is_aborted_and_its_commit_refused(task: Task
     began = time.monotonic()
     successors = [task(2, units=UNITS[:1], number=1), task(2, units=UNITS[1:], number=2, slots=1)]
     assert [reached(each.owned.claim()) for each in successors] == [{UNITS[0]: 3}, {}]
-    assert time.monotonic() - began < 20, "they do not wait for the zombie's transaction, which may take 60 s"
+    assert time.monotonic() - began < 50, "they do not wait for the zombie's transaction, which may take 60 s"
     with pytest.raises(KafkaException):
         halfway.commit_transaction(30)
     with pytest.raises(KafkaException):
@@ -321,10 +321,9 @@ def test_every_wait_ends_when_the_task_is_cancelled(call: str) -> None:
     )
     timer = threading.Timer(1.5, cancelled.set)
     timer.start()
-    began = time.monotonic()
     with pytest.raises(Cancelled):
+        # Nothing else ends it: the broker never comes.
         getattr(positions, call)(*arguments, patience)
-    assert time.monotonic() - began < 15
     assert call == "write_claims" or said[0].startswith(f"waiting for Kafka at {NOWHERE}: ")
 
 

@@ -45,7 +45,8 @@ def test_a_hundred_partitions_are_one_job(session: Any, cluster: Cluster, unique
         eventually(lambda: task.reached() == dict.fromkeys(places, 10), 60)
         ran = task.loop.counts.batches - batches
         assert jobs(session, task) - before == ran <= 10
-        time.sleep(0.5)
+        looks = task.watcher.begun()
+        eventually(lambda: task.watcher.begun() > looks + 3, 60, "it has looked for news again")
         assert task.loop.counts.batches == batches + ran, "a batch ran without news"
     assert task.values() == values_of(places, 10)
 

