@@ -208,12 +208,12 @@ class Node:
             **({"clusterDNS": [self._names], "clusterDomain": DOMAIN} if self._names else {}),
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._folder / "pod-logs"),
-            # The disk is the developer's: only when it is all but full may pods be evicted.
+            # Memory and disk are the developer's: how full they are says nothing about the node (as in kind).
             "evictionHard": {
-                "memory.available": "100Mi",
-                "nodefs.available": "1%",
-                "nodefs.inodesFree": "1%",
-                "imagefs.available": "1%",
+                "memory.available": "0%",
+                "nodefs.available": "0%",
+                "nodefs.inodesFree": "0%",
+                "imagefs.available": "0%",
             },
             "imageGCHighThresholdPercent": 100,
             "nodeStatusUpdateFrequency": "4s",
