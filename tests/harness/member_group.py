@@ -105,8 +105,8 @@ class MemberGroup:
         self.journal = Journal(self.directory / "journal.jsonl")
 
     def at_rest(self, leader: "LeaderService | LeaderProcess", identities: Sequence[str]) -> dict[str, str]:
-        """What runs where, once all these members are in the group and nothing moves. One status has both:
-        a group of the first members may be settled, too, and what they run moves when others join."""
+        """Returns where tasks run, once all these members are in the group and nothing moves. One status has
+        both: a group of the first members may be settled, too, and tasks move when others join."""
 
         def rests() -> bool:
             status = leader.status()

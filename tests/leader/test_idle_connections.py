@@ -76,7 +76,7 @@ def closed(connection: socket.socket) -> bool:
 def test_a_request_is_answered_at_once_among_500_idle_connections_which_end(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever waited for one of the others would run into its own time-out.
+    # A client that waited for one of the others would run into its own time-out.
     monkeypatch.setattr(http_listener, "FIRST_REQUEST_S", 600.0)
     first = idle_connections(port)
     assert answered(port.connect())

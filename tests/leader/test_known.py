@@ -25,7 +25,7 @@ FORGOTTEN_MS = 60_000
 
 @dataclass(frozen=True)
 class Start:
-    """How a leader begins. ``present``: the members in its first round; ``is_new``: a process of its own.
+    """A leader's start. ``present``: the members in its first round; ``is_new``: a process of its own.
 
     Of the others the broker tells their reports (``reported``), their ids, or nothing (``listed`` is False),
     as if a leader before had evicted them.

@@ -121,7 +121,7 @@ def test_other_bytes_are_no_handshake_either(endpoint: Endpoint, mounted: Certif
 def test_slow_handshakes_hold_up_nobody_and_end(
     endpoint: Endpoint, mounted: CertificateDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whoever waited for one of the others would run into its own time-out.
+    # A client that waited for one of the others would run into its own time-out.
     monkeypatch.setattr(http_listener, "FIRST_REQUEST_S", 600.0)
     slow = slow_handshakes(endpoint)
     assert serial(endpoint, mounted.ca)

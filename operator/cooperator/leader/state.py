@@ -92,7 +92,7 @@ class LeaderState:
     * ``evicted``: members that were removed to take the lead.
     * ``awaited``: identities of evicted members that are not back, and until when (ms) they are awaited.
     * ``returning``: members that may come back from before this tenure and have not yet, by identity with
-      their incarnations; empty after ``returning_until_ms``. What they run is not known.
+      their incarnations; empty after ``returning_until_ms``.
     * ``has_completed``: a round of this tenure is complete.
     * ``relocated``: identities of stock workers that are back at another address, with each earlier address
       and until when (ms) a worker at it may come back (see ``identities``).
