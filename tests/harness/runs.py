@@ -95,8 +95,8 @@ def begin_run(python: str = sys.executable) -> str:
 
     A warden (``leftovers``), which the first process starts, sees to it that all processes that are started
     from now on end with this one, whatever its end is, and that the folder of their temporary files goes with
-    the run. ``python`` has this project's packages. Earlier leftovers go before this returns; it returns a line about them, with
-    its end; empty if there were none. Raises NoWarden.
+    the run. Earlier leftovers go before this returns; it returns a line about them, with its end; empty if
+    there were none. ``python`` has this project's packages. Raises NoWarden.
     """
     ours = RunProcess.find(os.getpid())
     assert ours is not None, "this process lives"
