@@ -104,7 +104,7 @@ def watch(pid: int) -> None:
 
 
 def _let_go_of_the_output() -> None:
-    """Whoever reads the run's output must not wait for the warden."""
+    """A reader of the run's output must not wait for the warden."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nowhere, descriptor)

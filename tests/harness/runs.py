@@ -1,8 +1,8 @@
 """The processes of a test run, and the ids by which everything that they start is known as theirs.
 
-A process of a run is pytest, a worker of pytest-xdist, or what starts pytest. Whatever is started, in any
-way, inherits the ids of the processes of the run that it comes from, and must outlive none of them: an
-executed program has them in its environment. A process that was only forked has the environment area of the
+A process of a run is pytest, a worker of pytest-xdist, or what starts pytest. Every other process inherits
+the ids of those that it comes from, however it is started, and must outlive none of them: an executed program
+has them in its environment. A process that was only forked has the environment area of the
 one that it was forked from, but also its mappings, and one of them is that one's mark. Neither goes away with
 a session, a parent or open files.
 
@@ -93,10 +93,10 @@ def marked_in(folder: Path) -> tuple[RunProcess, ...]:
 def begin_run(python: str = sys.executable) -> str:
     """Make this process one of the run that it was started by, or else the first one of a run.
 
-    What it starts from now on ends with it, whatever its end is, and has its temporary files in a folder of
-    the run, which goes with the run: by a warden (``leftovers``), which the first process starts. ``python``
-    has this project's packages. Earlier leftovers go before this returns; it returns a line about them, with
-    its end; empty if there were none. Raises NoWarden.
+    A warden (``leftovers``), which the first process starts, sees to it that all processes that are started
+    from now on end with this one, whatever its end is, and that the folder of their temporary files goes with
+    the run. Earlier leftovers go before this returns; it returns a line about them, with its end; empty if
+    there were none. ``python`` has this project's packages. Raises NoWarden.
     """
     ours = RunProcess.find(os.getpid())
     assert ours is not None, "this process lives"
@@ -135,7 +135,7 @@ def _start_warden(python: str) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        # What ends the session or process group of the run must not end the warden.
+        # A signal to the session or process group of the run must not end the warden.
         start_new_session=True,
     )
     _lasting.append(warden)

@@ -27,21 +27,10 @@ class NestedRun:
         self.folder = folder
         self.temporary = folder / "temporary"
         self.temporary.mkdir(exist_ok=True)
-        options = (
-            "-q",
-            "-c",
-            os.devnull,
-            "--rootdir",
-            str(folder),
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "xdist",
-            "--noconftest",
-        )
+        apart = ("-c", os.devnull, "--rootdir", str(folder), "--noconftest", "-p", "no:cacheprovider")
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "pytest", *options, *arguments),
+                *(sys.executable, "-m", "pytest", "-q", *apart, "-p", "xdist", *arguments),
                 *("-p", "tests.harness.nested_run", f"{nested_run.__file__}::{test}"),
             ],
             cwd=folder,
@@ -90,7 +79,7 @@ ENDS = {
     "SIGKILL, with workers": ("waits", signal.SIGKILL, ("-n", "1")),
     "SIGKILL of a worker": ("kills its process", None, ("-n", "1", "--max-worker-restart", "0")),
 }
-"""How the test ends, the signal that its run gets meanwhile, and the run's options."""
+"""Each way: the end of the test, the signal that its run gets meanwhile, and the run's options."""
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -103,8 +92,8 @@ def test_nothing_outlives_a_run(end: str, tmp_path: Path) -> None:
         run.process.send_signal(number)
     output = run.output()
 
-    eventually(lambda: not run.living(), 10, f"all processes end; the run said:\n{output}")
-    eventually(lambda: not list(run.temporary.iterdir()), 10, "temporary files go")
+    eventually(lambda: not run.living(), 30, f"all processes end; the run said:\n{output}")
+    eventually(lambda: not list(run.temporary.iterdir()), 30, "temporary files go")
 
 
 @pytest.fixture

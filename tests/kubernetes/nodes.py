@@ -230,7 +230,7 @@ class Cluster:
         self.nodes: list[Node] = []
         # They share this machine's disk.
         self.shared_root = Path(tempfile.gettempdir())
-        self._slot = slot
+        self.slot = slot
 
     @staticmethod
     @contextmanager
@@ -270,7 +270,7 @@ class Cluster:
 
     def add_node(self) -> Node:
         """One more, up and Ready."""
-        node = Node(self.plane, self._slot, len(self.nodes) + 1, self._names)
+        node = Node(self.plane, self.slot, len(self.nodes) + 1, self._names)
         self.nodes.append(node)
         node.up()
         return node

@@ -23,8 +23,8 @@ def remove_all(
 ) -> list[Leftover]:
     """Apply ``remove`` to what ``find`` finds (with its name), in that order, until there is nothing.
 
-    Returns all that was found. What is gone already, or cannot go yet, is an OSError of ``remove``, and does
-    not matter. Raises ServerFailed if something stays.
+    Returns all that was found. An OSError of ``remove`` does not matter: the thing is gone already, or cannot
+    go yet. Raises ServerFailed if something stays.
     """
     removed: dict[T, Leftover] = {}
     deadline = time.monotonic() + _REMOVAL_S

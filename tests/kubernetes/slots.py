@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -25,6 +26,11 @@ SLOTS = 8
 """Clusters with nodes that this machine can have at once."""
 
 CGROUPS = Path("/sys/fs/cgroup")
+
+_CONTAINERS: Final = "containerd/state/io.containerd.runtime.v2.task/k8s.io/*"
+_LOG_LINKS: Final = Path("/var/log/containers")
+_NETWORKS: Final = Path("/var/lib/cni/results")
+_RUN: Final = Path("/run/containerd")
 
 
 @dataclass(frozen=True)
@@ -136,9 +142,11 @@ def clear(slot: Slot) -> list[Leftover]:
 
 
 def end_all_below(folder: Path, cgroup: str) -> list[Leftover]:
-    """-9 to whatever works in ``folder`` or runs in ``cgroup``, until nothing does; then its mounts go."""
+    """-9 to whatever works in ``folder`` or runs in ``cgroup``, until nothing does; then its mounts go, and
+    its files elsewhere. The files in it stay."""
     ended = remove_all("process", lambda: {**_working_in(folder), **_names(pids_in(cgroup))}, _kill)
-    return [*ended, *unmount_below(folder)]
+    unmounted = unmount_below(folder)
+    return [*ended, *unmounted, *remove_all("file", lambda: _files_elsewhere(folder), _remove_file)]
 
 
 def pids_in(cgroup: str) -> set[int]:
@@ -195,6 +203,31 @@ def command(*words: str) -> str:
     if done.returncode:
         raise ServerFailed(f"`{' '.join(words)}` failed with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
+
+
+def _files_elsewhere(folder: Path) -> dict[Path, str]:
+    """Kubelets, shims and runc write to fixed places, however they are configured: links to logs, and state,
+    sockets and addresses by the ids of containers."""
+    containers = {path.name: path for deep in ("", "*/") for path in folder.glob(f"{deep}{_CONTAINERS}")}
+    found = [
+        link
+        for link in _LOG_LINKS.glob("*.log")
+        if link.is_symlink() and link.readlink().is_relative_to(folder)
+    ]
+    for container, state in containers.items():
+        found += [_RUN / "runc" / "k8s.io" / container, *_NETWORKS.glob(f"*-{container}-*")]
+        for answer in (state / "address", state / "bootstrap.json"):
+            if answer.exists():
+                names = re.findall(rf"{_RUN}/s/(\w+)", answer.read_text())
+                found += [_RUN / "s" / name for name in names]
+    return {path: str(path) for path in found if path.is_symlink() or path.exists()}
+
+
+def _remove_file(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _working_in(folder: Path) -> dict[int, str]:

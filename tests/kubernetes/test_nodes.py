@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.harness import runs
+from tests.harness.searched import processes
 from tests.harness.support import eventually
 from tests.kubernetes.fixtures import make_namespace
 from tests.kubernetes.images import BUSYBOX, OPERATOR, WORKER
 from tests.kubernetes.nodes import Cluster
+from tests.kubernetes.slots import Slot, cgroup_folders
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -167,3 +174,55 @@ def test_a_node_that_was_killed_comes_back_empty(two_nodes: Cluster, place: Name
     finally:
         node.down()
         two_nodes.nodes.remove(node)
+
+
+RUN = """
+import sys
+from tests.harness.runs import begin_run
+from tests.kubernetes.images import BUSYBOX
+from tests.kubernetes.nodes import Cluster
+from tests.kubernetes.test_nodes import Namespace, pod
+
+begin_run()
+with Cluster.start(nodes=2, services=False) as cluster:
+    place = Namespace(cluster, "left")
+    for node in cluster.nodes:
+        place.wait_for(place.run(pod(node.name, BUSYBOX, "sleep", "3600", node=node.name)), "Running")
+    print(cluster.slot.number, flush=True)
+    sys.stdin.read()
+"""
+"""A test run with a cluster of its own; pods run on each node."""
+
+
+def on_this_machine(slot: Slot) -> dict[str, list[str]]:
+    """All that bears the slot's names."""
+    devices = [path.name for path in Path("/sys/class/net").iterdir()]
+    elsewhere = (path for path in Path("/var/log/containers").glob("*") if path.is_symlink())
+    return {
+        "processes": [str(words) for words in processes().values() if f"{slot.folder}/".encode() in words],
+        "mounts": [line for line in Path("/proc/mounts").open() if f"{slot.folder}/" in line],
+        "devices": [name for name in devices if name.startswith(slot.bridge)],
+        "control groups": [str(folder) for folder in cgroup_folders(slot.cgroup)],
+        "links to logs": [path.name for path in elsewhere if f"{slot.folder}/" in str(path.readlink())],
+        "files": [str(path) for path in (slot.folder,) if path.exists()],
+    }
+
+
+def test_nothing_of_a_cluster_outlives_a_killed_run() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN],
+        cwd=Path(__file__).parents[2],
+        # A run of its own, not a part of this one.
+        env={name: value for name, value in os.environ.items() if name != runs.VARIABLE},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        slot = Slot(int(run.stdout.readline()))
+        assert all(on_this_machine(slot).values()), on_this_machine(slot)
+        run.kill()
+        run.wait()
+
+        eventually(
+            lambda: not any(on_this_machine(slot).values()), 120, f"nothing of slot {slot.number} stays"
+        )

@@ -25,6 +25,7 @@ from cooperator.demo.check import (
     content_of_lake,
     content_of_sources,
 )
+from cooperator.demo.guard import nothing_left
 from cooperator.demo.live import DemoView, Show
 from cooperator.demo.sources import collect
 from cooperator.demo.watch import DemoHistory, DemoKill, Findings, judge
@@ -92,7 +93,7 @@ def run_demo(
         selection = collect(sources, lines, files)
         expected = content_of_sources(sources)
         detail(f"{selection.files:,} files, {expected.count:,} lines, {selection.bytes / 1e6:.1f} MB")
-    with _nothing_left(state):
+    with nothing_left(state):
         bring_up(state, None, console)
         manifest = state.root / "job.yaml"
         manifest.write_text(job.manifests(sources, selection.files, lake, HOLD_MS))
@@ -221,22 +222,6 @@ def _status_records(state: StateDir, take: Callable[[Any], None]) -> Iterator[No
         yield
     finally:
         logs.close()
-
-
-@contextmanager
-def _nothing_left(state: StateDir) -> Iterator[None]:
-    """Leaves no process of ``state`` behind, however the block ends; SIGTERM counts as Ctrl-C."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        kill_everything(state)
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(
