@@ -11,7 +11,7 @@ import pytest
 from tests.mutation.mutants import draw
 from tests.mutation.work import Work
 
-FILE = "operator/cooperator/planner/small.py"
+FILE = "operator/cooperator/planner/step.py"
 FUNCTIONS = ("direct", "in_killed", "in_forked", "in_fixture", "in_shared", "of_both", "never")
 SOURCE = "".join(f"def {name}(a):\n    return a + 1\n" for name in FUNCTIONS)
 LINES = {name: 2 * number for number, name in enumerate(FUNCTIONS, 1)}
@@ -19,10 +19,10 @@ LINES = {name: 2 * number for number, name in enumerate(FUNCTIONS, 1)}
 TESTS = """
 import os, signal, subprocess, sys
 import pytest
-from cooperator.planner import small
+from cooperator.planner import step as small
 
 def start(function):
-    code = f"from cooperator.planner import small; small.{function}(1); print(flush=True); sys.stdin.read()"
+    code = f"from cooperator.planner import step as small; small.{function}(1); print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", "import sys;" + code], stdin=pipe, stdout=pipe, env={})
     process.stdout.readline()
