@@ -35,7 +35,7 @@ def record(work: Work, options: argparse.Namespace, words: list[str]) -> int:
     work.lines.mkdir(parents=True, exist_ok=True)
     for name, ids in (("stayed", stayed), ("left", left)):
         (work.folder / f"{name}.txt").write_text("".join(f"{test}\n" for test in ids))
-    tree = Tree(work.project, work.folder / "recorded")
+    tree = Tree(work.project, work.recorded)
     files = (path.relative_to(tree.path).as_posix() for path in (tree.path / "operator").rglob("*.py"))
     sources = {file: (tree.path / file).read_text() for file in files if room_of(file)}
     (work.lines / "index").write_text(str(Slots.of_files(sources)))
@@ -59,8 +59,8 @@ def draw_mutants(work: Work, options: argparse.Namespace) -> int:
     }
     mutants = draw(sources, lines_of, options.seed, options.count)
     work.mutants.write_text(json.dumps([asdict(mutant) for mutant in mutants], indent=1))
-    lines = sum(map(len, lines_of.values()))
-    say(f"{len(mutants)} mutants in {lines} statements that are executed by tests which left")
+    statements = sum(map(len, lines_of.values()))
+    say(f"{len(mutants)} mutants in {statements} statements that are executed by tests which left")
     return 0
 
 

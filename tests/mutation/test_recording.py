@@ -1,6 +1,5 @@
 """All commands on a small project, whose processes are killed, forked, and shared by tests."""
 
-import ast
 import json
 import os
 import subprocess
@@ -12,18 +11,18 @@ import pytest
 from tests.mutation.mutants import draw
 from tests.mutation.work import Work
 
-FILE = "operator/cooperator/planner/small.py"
-SOURCE = "\n\n".join(
-    f"def {name}(a):\n    return a + 1\n"
-    for name in ("direct", "in_killed", "in_forked", "in_fixture", "in_shared", "of_both", "never")
-)
+FILE = "operator/cooperator/planner/step.py"
+FUNCTIONS = ("direct", "in_killed", "in_forked", "in_fixture", "in_shared", "of_both", "never")
+SOURCE = "".join(f"def {name}(a):\n    return a + 1\n" for name in FUNCTIONS)
+LINES = {name: 2 * number for number, name in enumerate(FUNCTIONS, 1)}
+"""The statements of the functions."""
 TESTS = """
 import os, signal, subprocess, sys
 import pytest
-from cooperator.planner import small
+from cooperator.planner import step as small
 
 def start(function):
-    code = f"from cooperator.planner import small; small.{function}(1); print(flush=True); sys.stdin.read()"
+    code = f"from cooperator.planner import step as small; small.{function}(1); print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", "import sys;" + code], stdin=pipe, stdout=pipe, env={})
     process.stdout.readline()
@@ -114,10 +113,9 @@ def call(work: Work, *words: str) -> str:
 
 
 def functions_by_test(work: Work) -> dict[str, set[str]]:
-    functions = {node.body[0].lineno: node.name for node in ast.parse(SOURCE).body}
     first = work.slots().first[FILE]
     return {
-        test.partition("::")[2]: {name for line, name in functions.items() if lines[first + line]}
+        test.partition("::")[2]: {name for name, line in LINES.items() if lines[first + line]}
         for test, _, lines in work.records()
     }
 
@@ -147,8 +145,8 @@ def test_a_second_recording_runs_what_is_not_recorded(work: Work) -> None:
 
 def test_a_mutant_is_drawn_and_named_with_the_test_that_left(work: Work) -> None:
     assert "1 mutants in 1 statements" in call(work, "draw", "--seed", "1", "--count", "9")
-    lines = {node.body[0].lineno for node in ast.parse(SOURCE).body if node.name in ("direct", "of_both")}
-    seeds = (draw({FILE: SOURCE}, {FILE: lines}, seed, 9) for seed in range(1000))
+    lines = {FILE: {LINES["direct"], LINES["of_both"]}}
+    seeds = (draw({FILE: SOURCE}, lines, seed, 9) for seed in range(1000))
     mutants = next(drawn for drawn in seeds if {mutant.after for mutant in drawn} == {"(a - 1)"})
     work.mutants.write_text(json.dumps([asdict(mutant) for mutant in mutants]))
     call(work, "run", "--workers", "1")

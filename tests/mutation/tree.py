@@ -33,7 +33,7 @@ may have to set up what another test had set up when it was recorded."""
 
 @dataclass
 class Outcome:
-    """What one run of pytest showed. ``failed`` is the test that failed, hung or ended its process."""
+    """The result of one run of pytest. ``failed`` is the test that failed, hung or ended its process."""
 
     passed: list[str]
     failed: str | None

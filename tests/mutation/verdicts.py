@@ -23,7 +23,7 @@ GROUPS = ("stayed", "left")
 
 @dataclass
 class Progress:
-    """What is known of one mutant and one group of tests."""
+    """The progress of the tests of one group against one mutant."""
 
     passed: set[str] = field(default_factory=set)
     """Includes tests that are skipped."""

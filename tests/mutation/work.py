@@ -23,6 +23,8 @@ class Work:
     def __init__(self, folder: Path, project: Path = ROOT) -> None:
         self.folder = folder.resolve()
         self.project = project.resolve()
+        self.recorded = self.folder / "recorded"
+        """The clone whose tests are recorded; workers clone it, since the project may go on meanwhile."""
         self.lines = self.folder / "lines"
         self.tests = self.lines / "tests.jsonl"
         self.mutants = self.folder / "mutants.json"
@@ -37,7 +39,7 @@ class Work:
 
     def sources(self) -> dict[str, str]:
         """The recorded sources of the rooms."""
-        return {path: (self.folder / "recorded" / path).read_text() for path in self.slots().first}
+        return {path: (self.recorded / path).read_text() for path in self.slots().first}
 
     def records(self) -> Iterator[tuple[str, float, bytes]]:
         """Yields each test that passed, its seconds, and a byte for each slot."""
@@ -73,6 +75,6 @@ def try_mutant(
     """Returns the seconds that it took. Monotonic clocks of processes are the same one."""
     began = time.monotonic()
     if began < until:
-        tree = Tree(work.project, work.folder / current_process().name)
+        tree = Tree(work.recorded, work.folder / current_process().name)
         Trial(tree, mutant, tests, work.results).run(most_s, words)
     return time.monotonic() - began
