@@ -166,7 +166,7 @@ def test_a_stop_of_the_world_costs_what_the_stops_of_other_policies_cost() -> No
             "rejoin_ms": 700,
             "config0": {"a": 90},
             "workers0": ["w00", "w01", "w02"],
-            "events": [{"time_ms": 60_000, "type": "set", "connector": "a", "count": 100}],
+            "events": [{"time_ms": 60_000, "type": "set", "connector": "a", "tasks": 100}],
         }
     )
     (scenario,) = parse_scenarios([line], "test")
