@@ -74,7 +74,8 @@ def test_a_table_shows_waits_with_their_ends_and_starts(file: Path) -> None:
     assert ["w-1", "3", "->", "gone", "1", "->", "gone"] in lines
     assert ["w-0", "3", "->", "6", "1", "->", "2"] in lines
     assert "comes to rest after 2 rounds and 300 s" in text
-    assert "the longest time that a task is unassigned: 300 s" in text
+    assert "0 running tasks are stopped; " in text
+    assert "none longer than 300 s" in text
 
 
 def test_long_ranges_of_tasks_are_abbreviated(file: Path) -> None:
@@ -94,6 +95,8 @@ def test_the_answer_as_json_has_the_documented_form(file: Path) -> None:
         "members",
         "moved",
         "task_starts",
+        "task_stops",
+        "unassigned_task_ms",
         "longest_unassigned_ms",
         "placed",
         "unassigned",

@@ -269,7 +269,7 @@ good = st.fixed_dictionaries(
     optional={
         "replicas": st.integers(-1, 1001),
         "groupId": st.text("ab.-_ é/", max_size=5),
-        "assignor": st.sampled_from(["Sticky", "Spread", "Range", "", "mine-2", "a b"]),
+        "assignor": st.sampled_from(["Sticky", "Spread", "Uniform", "", "mine-2", "a b"]),
         "spread": st.sampled_from(["Strict", "BestEffort"]),
         "policy": st.sampled_from(["Default", "Kip415", "Eager"]),
         "leaseMs": st.integers(32_990, 33_010) | st.integers(0, 10**8),

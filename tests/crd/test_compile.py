@@ -216,9 +216,9 @@ def test_the_policy_of_stock_workers() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("{assignor: Range, spread: Strict}", "spread: Strict requires the assignor Sticky or Spread"),
-        ("{policy: Kip415, assignor: Range}", "Kip415 plans as Kafka's own leader does"),
-        ("{assignor: 'two words'}", "use an assignor: Sticky, Spread, Uniform, Range"),
+        ("{assignor: Uniform, spread: Strict}", "spread: Strict requires the assignor Sticky or Spread"),
+        ("{policy: Kip415, assignor: Uniform}", "Kip415 plans as Kafka's own leader does"),
+        ("{assignor: 'two words'}", "use an assignor: Sticky, Spread, Uniform"),
         ("{rollout: {strategy: Surge}}", "Surge"),
         ("{rollout: {maxUnavailable: 0}}", "maxUnavailable"),
     ],

@@ -98,7 +98,7 @@ def led_by_operator(*, memory: Memory | None = None) -> Snapshot:
         member("operator", given, role=Role.LEADER),
         member("w-0", assignment("operator-id", [A1]), [A, A0]),
         member("w-1", given),
-        state=LeaderRecords(policy=Policy(assignor="Range"), memory=memory),
+        state=LeaderRecords(policy=Policy(assignor="Uniform"), memory=memory),
     )
 
 
@@ -113,7 +113,7 @@ def test_the_operator_is_no_worker_and_assigned_tasks_count_as_running() -> None
     assert members(snapshot)["w-0"].owned == (A, A0, A1)
     assert members(snapshot)["w-0"].applied == Epoch(3, 17)
     assert snapshot.view.generation == 17
-    assert snapshot.view.policy.assignor == "Range"
+    assert snapshot.view.policy.assignor == "Uniform"
     assert snapshot.view.tasks == {"a": 2}
     assert (snapshot.units, snapshot.classes) == ({"a": (("u0", "u1"), ("u2",))}, {"a": "noop"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from cooperator.leader import plugins
 from cooperator.planner.assignors import BUILT_IN, choose
-from cooperator.planner.assignors.layout import Range
+from cooperator.planner.assignors.layout import Uniform
 
 
 def install(monkeypatch: pytest.MonkeyPatch, value: str, *names: str) -> None:
@@ -15,11 +15,11 @@ def install(monkeypatch: pytest.MonkeyPatch, value: str, *names: str) -> None:
 
 
 def test_an_installed_assignor_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, "cooperator.planner.assignors.layout:Range", "Mine")
+    install(monkeypatch, "cooperator.planner.assignors.layout:Uniform", "Mine")
     installed = plugins.installed_assignors()
     assert installed.keys() == {*BUILT_IN, "Mine"}
     found, warning = choose("Mine", False, installed)
-    assert isinstance(found, Range)
+    assert isinstance(found, Uniform)
     assert warning == ""
 
 
@@ -31,8 +31,8 @@ def test_one_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch, val
 
 
 def test_a_name_is_one_assignors(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, "cooperator.planner.assignors.layout:Range", "Range", "Range")
-    assert isinstance(plugins.installed_assignors()["Range"], Range)
-    install(monkeypatch, "cooperator.planner.assignors.layout:Range", "Sticky")
+    install(monkeypatch, "cooperator.planner.assignors.layout:Uniform", "Uniform", "Uniform")
+    assert isinstance(plugins.installed_assignors()["Uniform"], Uniform)
+    install(monkeypatch, "cooperator.planner.assignors.layout:Uniform", "Sticky")
     with pytest.raises(plugins.PluginError, match="the name is that of Sticky; choose another name"):
         plugins.installed_assignors()

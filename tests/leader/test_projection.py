@@ -28,7 +28,7 @@ def test_a_plan_that_could_not_be_made_as_asked_is_a_condition_until_one_is() ->
     assert conditions(group)["PlannedAsAsked"] == [False, "PlanWarning", warning]
     assert conditions(group)["Planned"] == [True, "Planned", ""], "there is a plan nevertheless"
 
-    group.policy(Policy(assignor="Range"))
+    group.policy(Policy(assignor="Uniform"))
     group.round()
     assert projected(group)["warnings"] == []
     assert conditions(group)["PlannedAsAsked"] == [True, "PlannedAsAsked", ""]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cooperator.model import Policy, TaskId
 from cooperator.planner import Facts, Workspace
 from cooperator.planner.assignors import BUILT_IN
-from cooperator.planner.assignors.layout import Range, Uniform
+from cooperator.planner.assignors.layout import Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor, Placement, PlacementProblem
@@ -19,7 +19,7 @@ from cooperator.scenarios.conformance import AssignorNotConformant, apply, check
 from tests.planner.flow import fewest_moves_to_even_connectors
 from tests.planner.unreliable_group import UnreliableGroup, owned
 
-ALL: dict[str, Assignor] = {"Sticky": Sticky(), "Uniform": Uniform(), "Range": Range(), "Spread": Spread()}
+ALL: dict[str, Assignor] = {"Sticky": Sticky(), "Uniform": Uniform(), "Spread": Spread()}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -33,7 +33,7 @@ def skews(final: dict[str, set[TaskId]], sizes: dict[str, int]) -> list[int]:
     return [max(c[x] for c in counts.values()) - min(c[x] for c in counts.values()) for x in sizes]
 
 
-@pytest.mark.parametrize("name", ["Uniform", "Range", "Spread"])
+@pytest.mark.parametrize("name", ["Uniform", "Spread"])
 @given(seed=st.integers(0, 10_000))
 @settings(deadline=None)
 def test_connectors_are_even_whatever_ran_before(name: str, seed: int) -> None:
@@ -42,26 +42,15 @@ def test_connectors_are_even_whatever_ran_before(name: str, seed: int) -> None:
     assert max(skews(final, dict(problem.sizes))) <= 1
 
 
-@pytest.mark.parametrize("name", ["Uniform", "Range"])
 @given(seed=st.integers(0, 10_000))
 @settings(deadline=None)
-def test_a_layout_depends_on_members_and_tasks_only(name: str, seed: int) -> None:
+def test_a_layout_depends_on_members_and_tasks_only(seed: int) -> None:
     problem = generate(seed)
     everything = sorted(
         {*problem.pool, *(i for own in (problem.kept, problem.owed) for x in own.values() for i in x)}
     )
     fresh = PlacementProblem({member: frozenset() for member in problem.kept}, everything, problem.sizes)
-    assert apply(problem, ALL[name].assign(problem)) == apply(fresh, ALL[name].assign(fresh))
-
-
-@given(seed=st.integers(0, 10_000))
-@settings(deadline=None)
-def test_range_gives_each_member_one_range_of_a_connector(seed: int) -> None:
-    problem = generate(seed)
-    for tasks in apply(problem, Range().assign(problem)).values():
-        for connector in problem.sizes:
-            numbers = sorted(task.task for task in tasks if task.connector == connector)
-            assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else True
+    assert apply(problem, Uniform().assign(problem)) == apply(fresh, Uniform().assign(fresh))
 
 
 def test_spread_needs_hardly_more_moves_than_the_fewest() -> None:
@@ -176,14 +165,14 @@ def test_zones_cost_no_balance_and_no_move(seed: int) -> None:
 
 
 def test_the_policy_names_the_assignor() -> None:
-    group = UnreliableGroup(Policy(assignor="Range"), a=6)
+    group = UnreliableGroup(Policy(assignor="Uniform"), a=6)
     for number in range(3):
         group.join(f"w{number}")
     group.settle()
     assert [sorted(t.task for t in tasks if t.task >= 0) for tasks in owned(group).values()] == [
-        [0, 1],
-        [2, 3],
-        [4, 5],
+        [0, 3],
+        [1, 4],
+        [2, 5],
     ]
 
 
@@ -191,10 +180,7 @@ def test_an_assignor_that_is_not_installed_is_replaced_and_said() -> None:
     group = UnreliableGroup(Policy(assignor="Mine"), a=2)
     group.join("w0")
     (warning,) = group.round().warnings
-    assert (
-        warning
-        == "assignor 'Mine' is not installed here (Range, Spread, Sticky, Uniform are); Sticky is used"
-    )
+    assert warning == "assignor 'Mine' is not installed here (Spread, Sticky, Uniform are); Sticky is used"
     group.check_complete_and_balanced()
 
 

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from cooperator.cli.app import program
 from cooperator.model import PolicyName
 from cooperator.scenarios import run, run_comparison, run_story
+from cooperator.scenarios.driver import drive
+from cooperator.scenarios.report import metrics
 from cooperator.scenarios.scenario import NEEDS, ScenarioError, parse_scenarios
 from tests.scenarios.short_scenarios import DEFAULT, KAFKA, assigned, at, play, revoked
 
@@ -151,3 +153,25 @@ def test_the_page_on_scenarios_has_every_event_and_field() -> None:
         assert {*needs} <= {*row}, name
     for field in ("config0", "workers0", "scheduled_rebalance_max_delay_ms", "rejoin_ms", "events"):
         assert f"**`{field}`**" in page
+
+
+def test_a_stop_of_the_world_costs_what_the_stops_of_other_policies_cost() -> None:
+    """Ten tasks are added to many: Eager stops all that run, each for as long as a hand-over takes."""
+    line = json.dumps(
+        {
+            "id": "1",
+            "name": "grows",
+            "protocol": "sessioned",
+            "scheduled_rebalance_max_delay_ms": 300_000,
+            "rejoin_ms": 700,
+            "config0": {"a": 90},
+            "workers0": ["w00", "w01", "w02"],
+            "events": [{"time_ms": 60_000, "type": "set", "connector": "a", "tasks": 100}],
+        }
+    )
+    (scenario,) = parse_scenarios([line], "test")
+    eager, default = (metrics(drive(scenario, policy)) for policy in (PolicyName.EAGER, PolicyName.DEFAULT))
+    assert eager["task_stops"] >= 90
+    assert eager["down_task_ms"] >= eager["task_stops"] * 700
+    assert eager["max_one_task_down_ms"] >= 700
+    assert (default["task_stops"], default["down_task_ms"]) == (0, 0)

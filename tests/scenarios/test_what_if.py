@@ -22,6 +22,7 @@ from cooperator.scenarios.changes import (
     Restart,
     Vanish,
 )
+from cooperator.scenarios.meter import HAND_OVER_MS
 from cooperator.scenarios.snapshot import LedBy, Snapshot, SnapshotError, fresh_memory, from_json, to_json
 from cooperator.scenarios.what_if import under, what_if
 
@@ -110,7 +111,7 @@ class TestMembers:
         assert {step.task for step in first.lets_go} == OF_W_1
         assert {step.why for step in first.lets_go} == {"Drain"}
         assert started(second).keys() == OF_W_1
-        assert answer.longest_unassigned_ms == 0
+        assert answer.longest_unassigned_ms == HAND_OVER_MS
 
     def test_new_members_get_names_and_tasks(self) -> None:
         taken = group()
@@ -231,6 +232,22 @@ class TestLeaders:
     def test_the_eager_protocol_stops_the_world(self) -> None:
         answer = what_if(group(LedBy.STOCK, policy=Policy(PolicyName.EAGER)), [Die("w-1")])
         assert len(answer.rounds[0].starts) == 7
+        assert (answer.stops, answer.unassigned_task_ms) == (4, 4 * HAND_OVER_MS), "w-0's and w-2's tasks"
+
+    @pytest.mark.parametrize("led_by", LedBy)
+    @pytest.mark.parametrize("policy", PolicyName)
+    @pytest.mark.parametrize(
+        "change", [Add("b", 10), Join(1), Drain("w-1"), Resize("a", 9), Die("w-1"), Restart("w-1", 60_000)]
+    )
+    def test_no_policy_is_cheaper_than_what_it_stops(
+        self, led_by: LedBy, policy: PolicyName, change: Change
+    ) -> None:
+        answer = what_if(under(group(led_by), Policy(policy)), [change])
+        assert answer.unassigned_task_ms >= answer.stops * HAND_OVER_MS
+        if policy is PolicyName.EAGER:
+            assert answer.stops >= 4, "every round stops the world"
+            default = what_if(under(group(led_by), Policy()), [change])
+            assert answer.stops > default.stops
 
     def test_an_assignor_that_is_not_installed_is_named(self) -> None:
         answer = what_if(group(policy=Policy(assignor="Mine")), [Join(1)])

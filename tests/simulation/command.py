@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 from cooperator.model import PolicyName
-from tests.simulation import mutations, planted
+from tests.simulation import mutations, planted, ranges
 from tests.simulation.reconciled_mutations import RECONCILED
 from tests.simulation.run import NOTHING, Cuts, Outcome, run
 from tests.simulation.shrink import shrink
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
             say(line)
         return 1 if lines[-1].startswith("broken") else 0
     seeds = range(options.start, options.start + options.seeds)
+    if options.record is not None:
+        return _recorded(seeds, options.jobs, options.record, options.for_s)
     return _seeds(seeds, options.jobs, options.policy, options.reconciling)
 
 
@@ -92,6 +95,26 @@ def _seeds(seeds: range, jobs: int, policy: PolicyName, reconciling: float) -> i
     return 1 if failed else 0
 
 
+def _recorded(seeds: range, jobs: int, record: Path, for_s: float) -> int:
+    """Run what of ``seeds`` this code has not run yet, in pieces, until ``for_s`` are over."""
+    until_s, code = time.monotonic() + for_s, ranges.code()
+    done = ranges.read(record, code)
+    failed = sum(piece.failed for piece in done)
+    for piece in ranges.left(seeds, done):
+        if time.monotonic() >= until_s:
+            break
+        broken = [(s, what) for s, what, _ in _outcomes(piece, jobs, PolicyName.DEFAULT, 0.0) if what]
+        for seed, what in broken:
+            say(f"seed {seed}: {what}")
+        ranges.note(record, ranges.Piece(code, piece.start, piece.stop, len(broken)))
+        failed += len(broken)
+    to_do = sum(map(len, ranges.left(seeds, ranges.read(record, code))))
+    say(
+        f"code {code}: {len(seeds) - to_do} of {len(seeds)} seeds have run, {failed} failed, {to_do} are left"
+    )
+    return 1 if failed else 0
+
+
 def _mutations(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.simulation mutations", description=mutations.__doc__
@@ -144,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many histories to run")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="skip what this code has run by FILE, and note what runs"
+    )
+    parser.add_argument(
+        "--for-s", type=float, default=1e9, help="with --record: begin no piece after this (s)"
+    )
     parser.add_argument(
         "--policy", type=PolicyName, default=PolicyName.DEFAULT, help="the Worker's: Default or Eager"
     )

@@ -7,6 +7,7 @@ from typing import Any
 from cooperator.model import TaskId, group_tasks
 from cooperator.model.text import counted
 from cooperator.scenarios.answer import Load, PlanStep, PlayedRound, Waiting, WhatIfAnswer
+from cooperator.scenarios.meter import HAND_OVER_MS
 from cooperator.terminal.tables import table
 
 
@@ -110,13 +111,15 @@ def _summary(answer: WhatIfAnswer) -> str:
         rest_s = (answer.rest_at_ms - answer.now_ms) / 1000
         rounds, moved = counted(len(answer.rounds), "round"), len(answer.moved)
         ends = f"comes to rest after {rounds}" if answer.at_rest else f"not at rest after {rounds}"
+        stopped = f"{counted(answer.stops, 'running task')} {'is' if answer.stops == 1 else 'are'} stopped"
+        down_s, longest_s = answer.unassigned_task_ms / 1000, answer.longest_unassigned_ms / 1000
         lines += [
             f"{ends} and {rest_s:g} s",
             f"{counted(moved, 'item')} {'ends' if moved == 1 else 'end'} on another member, "
             f"{counted(answer.starts, 'task')} {'is' if answer.starts == 1 else 'are'} started",
-            f"the longest time that a task is unassigned: {answer.longest_unassigned_ms / 1000:g} s",
+            f"{stopped}; tasks are unassigned for {down_s:g} task-s, none longer than {longest_s:g} s",
+            f"(holds, leases and delays; a stopped task counts for {HAND_OVER_MS / 1000:g} s at least)",
         ]
-        lines.append("(holds, leases and delays; stopping, starting and rounds come in addition)")
     if answer.unassigned:
         lines.append(f"unassigned: {_items(answer.unassigned)}")
     lines += [f"note: {note}" for note in answer.notes]

@@ -120,7 +120,7 @@ class WorkerSpec(Model):
     )
     assignor: Annotated[str, ASSIGNOR] = Field(
         default="Sticky",
-        description="assignment strategy: Sticky, Spread, Uniform, Range, or a plug-in's name",
+        description="assignment strategy: Sticky, Spread, Uniform, or a plug-in's name",
     )
     spread: Annotated[Spread, Lenient] = Field(
         default=Spread.BEST_EFFORT,

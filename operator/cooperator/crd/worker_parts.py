@@ -12,7 +12,7 @@ from cooperator.crd.rules import Form, dns_label
 WORKER_NAME: Final = dns_label(52)
 """Pods are named NAME-ORDINAL, and their names are labels."""
 ASSIGNOR: Final = Form(
-    r"[A-Za-z][A-Za-z0-9_-]*", "use an assignor: Sticky, Spread, Uniform, Range, or a plug-in's", 63
+    r"[A-Za-z][A-Za-z0-9_-]*", "use an assignor: Sticky, Spread, Uniform, or a plug-in's", 63
 )
 GROUP_ID: Final = Form(
     r"[a-zA-Z0-9._-]+",

@@ -68,10 +68,12 @@ class WhatIfAnswer:
     """The answer to a "what if" question.
 
     ``rounds``: the rounds that change something, until rest. ``starts``: number of task starts.
-    ``longest_unassigned_ms``: the longest time that a task is unassigned because of holds, leases and delays;
-    stopping, starting and the rounds themselves add to it. ``placed``: the member of each running item at the
-    end; ``unassigned``: the items that no member runs. ``at_rest``: False when the simulation was cut off.
-    ``rest_at_ms``: time of the last change. ``notes``: the assumptions behind the answer.
+    ``stops``: number of running tasks that members stop. ``unassigned_task_ms``: the sum over all tasks of
+    the time that each is unassigned because of holds, leases and delays; one that is stopped counts for
+    ``meter.HAND_OVER_MS`` at least. ``longest_unassigned_ms``: the longest of these times. ``placed``: the
+    member of each running item at the end; ``unassigned``: the items that no member runs. ``at_rest``: False
+    when the simulation was cut off. ``rest_at_ms``: time of the last change. ``notes``: the assumptions
+    behind the answer.
     """
 
     group: str
@@ -83,6 +85,8 @@ class WhatIfAnswer:
     loads: tuple[Load, ...]
     moved: tuple[Moved, ...]
     starts: int
+    stops: int
+    unassigned_task_ms: int
     longest_unassigned_ms: int
     placed: Mapping[TaskId, str]
     unassigned: tuple[TaskId, ...]
@@ -109,7 +113,9 @@ def answer_of(
         loads=tuple(_loads(view, group)),
         moved=tuple(_moved(snapshot, placed)),
         starts=group.meter.tasks.starts,
-        longest_unassigned_ms=group.meter.longest_ms,
+        stops=group.meter.tasks.stops,
+        unassigned_task_ms=group.meter.tasks.down_ms,
+        longest_unassigned_ms=group.meter.longest_down_ms,
         placed={task: placed[task] for task in sorted(placed)},
         unassigned=tuple(sorted(group.items() - placed.keys())),
         at_rest=run.quiescent,
@@ -225,6 +231,8 @@ def to_plain(answer: WhatIfAnswer) -> dict[str, Any]:
         ],
         "moved": [{**_item(m.task), "from": m.before, "to": m.after} for m in answer.moved],
         "task_starts": answer.starts,
+        "task_stops": answer.stops,
+        "unassigned_task_ms": answer.unassigned_task_ms,
         "longest_unassigned_ms": answer.longest_unassigned_ms,
         "placed": [{**_item(task), "member": member} for task, member in answer.placed.items()],
         "unassigned": [_item(task) for task in answer.unassigned],

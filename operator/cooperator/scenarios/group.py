@@ -11,7 +11,7 @@ later. Stock workers have no lease, and keep running.
 from collections.abc import Mapping
 
 from cooperator.model import INSTANCE, TaskId
-from cooperator.scenarios.meter import Meter
+from cooperator.scenarios.meter import HAND_OVER_MS, Meter
 from cooperator.scenarios.scenario import QUIET, Event, Scenario
 from cooperator.scenarios.state import ScenarioState
 from cooperator.scenarios.workers import Process, member_id, pod_name
@@ -30,7 +30,7 @@ class ScenarioGroup:
         self.config_offset = FIRST_OFFSET
         self.generation = 0
         self.leader_id = ""
-        self.meter = Meter()
+        self.meter = Meter(scenario.rejoin_ms or HAND_OVER_MS)
         self.state = ScenarioState(scenario)
         self.meter.configure(self.items(), now_ms)
         self.processes: dict[int, Process] = {}

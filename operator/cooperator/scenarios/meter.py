@@ -2,14 +2,23 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from cooperator.model import TaskId
 from cooperator.scenarios.workers import Process
 
+HAND_OVER_MS: Final = 1_000
+"""What the stop and the start of a running item cost at least, under every policy, unless a scenario says
+it: its ``rejoin_ms`` is the time from a revocation to the round that assigns the item elsewhere."""
+
 
 @dataclass(slots=True)
 class RoundCounts:
-    """The counts of one kind: tasks, or connector instances."""
+    """The counts of one kind: tasks, or connector instances.
+
+    ``unassigned_ms`` is the vectors' measure, in which a stop takes no time. ``down_ms`` is the same, but an
+    item that a living member stops is down for ``Meter.hand_over_ms`` at least.
+    """
 
     revocations: int = 0
     revocations_of_configured: int = 0
@@ -19,6 +28,7 @@ class RoundCounts:
     moves: int = 0
     moves_by_pod: int = 0
     unassigned_ms: int = 0
+    down_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -28,16 +38,20 @@ class Meter:
     ``moves`` counts starts on another member id than the last, ``moves_by_pod`` on another pod.
     """
 
+    hand_over_ms: int = HAND_OVER_MS
     tasks: RoundCounts = field(default_factory=RoundCounts)
     instances: RoundCounts = field(default_factory=RoundCounts)
     configured: frozenset[TaskId] = frozenset()
     last_change_ms: int = 0
     duplicate_task_ms: int = 0
     longest_ms: int = 0
+    longest_down_ms: int = 0
     copies: dict[TaskId, int] = field(default_factory=dict)
     changed_ms: dict[TaskId, int] = field(default_factory=dict)
     unassigned_since_ms: dict[TaskId, int] = field(default_factory=dict)
     last_member: dict[TaskId, tuple[str, int]] = field(default_factory=dict)
+    stopped: set[TaskId] = field(default_factory=set)
+    """Those unassigned since a living member has stopped them."""
 
     def of(self, item: TaskId) -> RoundCounts:
         return self.instances if item.is_instance else self.tasks
@@ -71,6 +85,8 @@ class Meter:
         for item in items:
             self.of(item).stops += 1
             self._disappears(item, now_ms)
+            if item in self.unassigned_since_ms:
+                self.stopped.add(item)
 
     def dies(self, process: Process, now_ms: int) -> None:
         """Record the end of a process, with everything that it runs."""
@@ -112,6 +128,12 @@ class Meter:
 
     def _end_wait(self, item: TaskId, now_ms: int) -> None:
         since_ms = self.unassigned_since_ms.pop(item, now_ms)
-        self.of(item).unassigned_ms += now_ms - since_ms
+        waited_ms = down_ms = now_ms - since_ms
+        if item in self.stopped:
+            self.stopped.discard(item)
+            down_ms = max(waited_ms, self.hand_over_ms)
+        self.of(item).unassigned_ms += waited_ms
+        self.of(item).down_ms += down_ms
         if not item.is_instance:
-            self.longest_ms = max(self.longest_ms, now_ms - since_ms)
+            self.longest_ms = max(self.longest_ms, waited_ms)
+            self.longest_down_ms = max(self.longest_down_ms, down_ms)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from cooperator.model.text import hinted
-from cooperator.planner.assignors.layout import Range, Uniform
+from cooperator.planner.assignors.layout import Uniform
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.assignors.strict import Spread
 from cooperator.planner.problem import Assignor
@@ -20,7 +20,7 @@ __all__ = ["BUILT_IN", "DEFAULT", "choose"]
 DEFAULT: Final = "Sticky"
 
 BUILT_IN: Final[Mapping[str, Assignor]] = MappingProxyType(
-    {DEFAULT: Sticky(), "Uniform": Uniform(), "Range": Range(), "Spread": Spread()}
+    {DEFAULT: Sticky(), "Uniform": Uniform(), "Spread": Spread()}
 )
 
 

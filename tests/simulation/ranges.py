@@ -1,0 +1,57 @@
+"""A long run in pieces: which seeds have run at which state of the code, so that the next piece goes on there.
+
+A line of the record is one finished piece: ``CODE FIRST END FAILED``, the digest of the code, the range of its
+seeds (``END`` is not in it), and how many of them broke a promise.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent.parent
+RUNS: tuple[Path, ...] = (ROOT / "operator" / "cooperator", ROOT / "tests" / "simulation")
+PIECE = 100
+"""Number of seeds after which a run is noted."""
+
+
+class Piece(NamedTuple):
+    code: str
+    first: int
+    end: int
+    failed: int
+
+
+def code() -> str:
+    """The digest of everything that can change a history: a run of other code says nothing about this one."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in RUNS for path in folder.rglob("*.py")):
+        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def read(record: Path, of_code: str) -> list[Piece]:
+    """The pieces that have run with ``of_code``."""
+    lines = record.read_text().splitlines() if record.exists() else []
+    pieces = (Piece(name, *map(int, numbers)) for name, *numbers in map(str.split, lines))
+    return [piece for piece in pieces if piece.code == of_code]
+
+
+def note(record: Path, piece: Piece) -> None:
+    with record.open("a") as lines:
+        lines.write(" ".join(map(str, piece)) + "\n")
+
+
+def left(seeds: range, done: Iterable[Piece], piece: int = PIECE) -> Iterator[range]:
+    """What of ``seeds`` is in no piece of ``done``, in ranges of at most ``piece`` seeds."""
+    at = seeds.start
+    for known in sorted(done, key=lambda each: each.first):
+        yield from _pieces(at, min(known.first, seeds.stop), piece)
+        at = max(at, known.end)
+    yield from _pieces(at, seeds.stop, piece)
+
+
+def _pieces(first: int, end: int, piece: int) -> Iterator[range]:
+    for start in range(first, end, piece):
+        yield range(start, min(start + piece, end))
