@@ -116,7 +116,6 @@ _FORBIDDEN: Final = {
         "from_avro from_protobuf schema_of_avro to_avro to_protobuf",
     ),
     **_forbidden("reads files that its options name (rowValidationXSDPath)", "from_xml schema_of_xml to_xml"),
-    **_forbidden("partitions a table that is made, which no SELECT does", "bucket days hours months years"),
     **_forbidden("reads what other queries have logged", "python_worker_logs"),
     **_forbidden("lists what the server knows, and reads no rows", "collations sql_keywords"),
 }
