@@ -22,6 +22,7 @@ from cooperator.local.options import (
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.text import hinted
+from cooperator.model.visible import visible_lines
 from cooperator.terminal.console import Console, write
 from cooperator.terminal.objects import amiss, name_in_kafka
 from cooperator.terminal.story import log_events, meant, present, task_names
@@ -76,7 +77,7 @@ def story_text(
         for each in amiss(body)
         if each.get("message")
     ]
-    return "\n".join(
+    return visible_lines(
         [
             *(lines or ["no history: the logs are compacted"]),
             f"now: {present(body, connectors, task, now_ms)}",

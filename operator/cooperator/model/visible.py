@@ -8,6 +8,7 @@ terminal (``terminal.console``), a log (``log_lines``), a status (``crd.projecti
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 _UNUSUAL: Final = re.compile(r"[^ -~]")
@@ -25,6 +26,11 @@ _GAP: Final = " … "
 def visible_line(text: str, most: int | None = None) -> str:
     """Returns ``text`` as one line: newlines and tabs are escaped, too. ``most``: see ``bounded``."""
     return bounded(_UNUSUAL.sub(_escape, text), most)
+
+
+def visible_lines(texts: Iterable[str]) -> str:
+    """Returns each of ``texts`` as exactly one line."""
+    return "\n".join(map(visible_line, texts))
 
 
 def visible_text(text: str, most: int | None = None) -> str:

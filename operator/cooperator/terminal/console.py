@@ -38,6 +38,11 @@ def say(text: str) -> None:
     typer.echo(visible_text(text), err=True)
 
 
+def confirm(question: str) -> None:
+    """Asks for a yes. Raises ``typer.Abort`` for anything else."""
+    typer.confirm(visible_line(question), abort=True)
+
+
 class Screen(RichConsole):
     """rich's console for a terminal's picture: no markup, and all text that it draws is escaped."""
 
