@@ -11,7 +11,7 @@ from cooperator.controller.api.client import SECRETS
 from cooperator.controller.api.client import ApiError as ClientError
 from cooperator.controller.api.operator_lease import OperatorLeaseTerms, may_take, spec_of
 from cooperator.controller.manifests.children import references
-from cooperator.controller.manifests.pods import Defaults, image, overlay, pod_manifest, revision, template
+from cooperator.controller.manifests.pods import Defaults, image, pod_manifest, revision, template
 from cooperator.controller.publish import _is_gone
 from cooperator.controller.resources import Readings, read_connectors
 from cooperator.controller.restarts import record
@@ -24,34 +24,6 @@ DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 
 
 # --- pods ---
-
-
-def test_a_users_template_is_laid_over_ours_by_name() -> None:
-    ours = {
-        "labels": {"a": "1"},
-        "containers": [{"name": "worker", "env": [{"name": "A", "value": "1"}], "args": ["x"]}],
-        "tolerations": [{"effect": "NoSchedule"}],
-    }
-    theirs = {
-        "labels": {"b": "2"},
-        "containers": [
-            {"name": "proxy", "image": "p"},
-            {"name": "worker", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}]},
-        ],
-        "tolerations": [{"effect": "NoExecute"}],
-    }
-    assert overlay(ours, theirs) == {
-        "labels": {"a": "1", "b": "2"},
-        "containers": [
-            {
-                "name": "worker",
-                "args": ["x"],
-                "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "3"}],
-            },
-            {"name": "proxy", "image": "p"},
-        ],
-        "tolerations": [{"effect": "NoExecute"}],
-    }
 
 
 @pytest.mark.parametrize(

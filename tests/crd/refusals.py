@@ -19,6 +19,11 @@ def _oauth(source: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
+def _worker_with(**fields: Any) -> dict[str, Any]:
+    """A template's spec for the member's container."""
+    return {"containers": [{"name": "worker", **fields}]}
+
+
 LABEL = "[a-z0-9]"
 
 
@@ -222,8 +227,61 @@ REFUSED = [
     of_worker(
         "template",
         {"spec": {"containers": [{"name": "a", "image": "i"}] * 2}},
-        "containers has 'a' twice: keep one",
+        r"containers\[0\] and containers\[1\] have the same name 'a': keep one",
         "Duplicate value",
+    ),
+    *(
+        of_worker("template", {"spec": spec}, said, by_server)
+        for spec, said, by_server in (
+            (
+                _worker_with(
+                    volumeMounts=[{"name": "a", "mountPath": "/x"}, {"name": "b", "mountPath": "/x"}]
+                ),
+                r"containers\[0\].volumeMounts\[0\] and .*\[1\] have the same mountPath '/x': keep one",
+                r"containers\[0\].volumeMounts\[1\]: Duplicate value",
+            ),
+            (
+                _worker_with(volumeMounts=[{"name": "a"}]),
+                r"volumeMounts\[0\] has no mountPath, by which the entries are merged: add it",
+                r"volumeMounts\[0\].mountPath: Required value",
+            ),
+            (
+                _worker_with(env=[{"name": "A"}, {"name": "B"}, {"name": "A", "value": "1"}]),
+                r"env\[0\] and containers\[0\].env\[2\] have the same name 'A': keep one",
+                r"env\[2\]: Duplicate value",
+            ),
+            (
+                _worker_with(env=["A=1"]),
+                r"env\[0\] is no mapping: write one with name",
+                "env\\[0\\].* must be of type object",
+            ),
+            (
+                # The server would write the default of the protocol into the template.
+                _worker_with(ports=[{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}]),
+                "ports.* have the same containerPort 1 and protocol 'TCP': keep one",
+                "",
+            ),
+            (
+                {"volumes": [{"name": "a"}, {"name": "a", "emptyDir": {}}]},
+                r"volumes\[0\] and volumes\[1\] have the same name 'a': keep one",
+                r"volumes\[1\]: Duplicate value",
+            ),
+            (
+                {"hostAliases": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}]},
+                "hostAliases.* have the same ip '10.0.0.1': keep one",
+                r"hostAliases\[1\]: Duplicate value",
+            ),
+            (
+                {
+                    "topologySpreadConstraints": [
+                        {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": skew}
+                        for skew in (1, 2)
+                    ]
+                },
+                "have the same topologyKey 'zone' and whenUnsatisfiable 'DoNotSchedule': keep one",
+                r"topologySpreadConstraints\[1\]: Duplicate value",
+            ),
+        )
     ),
     *(
         of_worker(

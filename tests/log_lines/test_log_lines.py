@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,9 +19,12 @@ log = logging.getLogger("tests.lines")
 @pytest.fixture(autouse=True)
 def _as_a_process_begins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(context, "_common", {})
+    for module, name in ((sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook")):
+        monkeypatch.setattr(module, name, getattr(module, name))
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield
+    logging.captureWarnings(False)
     root.handlers[:] = handlers
     root.setLevel(level)
 
@@ -94,6 +98,27 @@ def test_a_text_line_ends_with_the_event(capsys: pytest.CaptureFixture[str]) -> 
     plain, with_event = capsys.readouterr().err.splitlines()
     assert plain.endswith(" WARNING tests.lines: a is slow")
     assert with_event.endswith(" INFO    tests.lines: evicting lake-1 [Pod/lake-1/4711]")
+
+
+def test_what_nobody_catches_is_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    begin(LogFormat.JSON)
+
+    def fail() -> None:
+        raise ValueError("no \x1b[2Jluck")
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    of_thread = said(capsys)
+    assert of_thread["level"] == "ERROR"
+    assert of_thread["exc_info"].endswith(r"ValueError: no \x1b[2Jluck")
+    warnings.warn("it is \x1b[2Jold", stacklevel=1)
+    assert r"it is \x1b[2Jold" in said(capsys)["message"]
+    try:
+        fail()
+    except ValueError:
+        sys.excepthook(*sys.exc_info())
+    assert said(capsys)["level"] == "CRITICAL"
 
 
 def test_unknown_context_keeps_outer_context_and_a_block_ends() -> None:

@@ -22,7 +22,8 @@ import pytest
 from cooperator.planner import step as small
 
 def start(function):
-    code = f"from cooperator.planner import step as small; small.{function}(1); print(flush=True); sys.stdin.read()"
+    code = f"from cooperator.planner import step as small; small.{function}(1); "
+    code += "print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", "import sys;" + code], stdin=pipe, stdout=pipe, env={})
     process.stdout.readline()

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from cooperator.cli.on_demand import put_together
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, run, write
 
 _COMMANDS: Final = {
     "demo": "cooperator.demo.command:demo",
@@ -48,7 +48,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(version("cooperator"))
+        write(version("cooperator"))
         raise typer.Exit
 
 
@@ -67,7 +67,7 @@ def main() -> None:
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     else:
         _check_plugins()
-    program(words)(prog_name="cooperator")
+    run(program(words), "cooperator")
 
 
 def is_short(words: Sequence[str]) -> bool:

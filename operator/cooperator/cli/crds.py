@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cooperator.crd.render import definitions, to_yaml
+from cooperator.terminal.console import write
 
 
 def crds(
@@ -19,7 +20,7 @@ def crds(
     """Print the custom resource definitions: kubectl apply --server-side -f -."""
     texts = {name: to_yaml(definition) for name, definition in definitions().items()}
     if directory is None:
-        typer.echo("---\n".join(texts.values()), nl=False)
+        write("---\n".join(texts.values()), end="")
         return
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

@@ -17,7 +17,7 @@ from cooperator.leader.ownership import adoption_refusals
 from cooperator.logs import LogsConfig, LogUnavailable, read_logs
 from cooperator.logs import Topics as LogTopics
 from cooperator.oauthbearer import LoginInvalid
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, say, write
 
 _NO_FILE = "(a file, since command lines are visible to other users)"
 
@@ -95,9 +95,9 @@ def import_(
     except (ImportRefused, LoginInvalid, GroupUnavailable, LogUnavailable) as error:
         console.error(str(error))
         raise typer.Exit(1) from None
-    typer.echo(found.text(), nl=False)
+    write(found.text(), end="")
     for warning in found.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
 
 
 def _checked(name: str) -> str:

@@ -8,6 +8,7 @@ from cooperator.cli import plan as what_if
 from cooperator.cli.plan_source import of_worker
 from cooperator.local.get import TableOrJson
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
+from cooperator.terminal.console import write
 
 
 def plan(
@@ -42,4 +43,4 @@ def plan(
         max_delay_ms=max_delay_ms,
     )
     with what_if.errors_said():
-        typer.echo(what_if.answer_text(of_worker(state, namespace, worker), asked, output))
+        write(what_if.answer_text(of_worker(state, namespace, worker), asked, output))

@@ -10,7 +10,7 @@ from cooperator.artifacts.cache import cache_root
 from cooperator.local.broker import BrokerError, write_broker_classes
 from cooperator.runtime.class_path import own_jars
 from cooperator.runtime.warm import write_classes
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 
 
 def packages(
@@ -41,4 +41,4 @@ def packages(
         Console().error(str(error))
         raise typer.Exit(1) from None
     for jar in jars:
-        typer.echo(str(jar))
+        write(str(jar))

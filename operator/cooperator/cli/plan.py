@@ -16,6 +16,7 @@ from cooperator.local.get import TableOrJson
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
+from cooperator.model.visible import visible_json
 from cooperator.planner import Workspace
 from cooperator.scenarios.answer import to_plain
 from cooperator.scenarios.changes import (
@@ -33,7 +34,7 @@ from cooperator.scenarios.changes import (
 )
 from cooperator.scenarios.snapshot import Snapshot, SnapshotError, from_json, to_json
 from cooperator.scenarios.what_if import under, what_if
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 
 _SOURCES: Final = (
     "select a group with --bootstrap-servers and --group, with --worker of a local installation, or with "
@@ -160,7 +161,7 @@ def plan(
             policy=policy,
             max_delay_ms=max_delay_ms,
         )
-        typer.echo(answer_text(snapshot, asked, output))
+        write(answer_text(snapshot, asked, output))
 
 
 def answer_text(snapshot: Snapshot, asked: PlanArguments, output: TableOrJson) -> str:
@@ -187,7 +188,7 @@ def answer_text(snapshot: Snapshot, asked: PlanArguments, output: TableOrJson) -
         snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
     answer = what_if(snapshot, _one_join(changes), Workspace(installed_assignors()))
     if output is TableOrJson.JSON:
-        return json.dumps(to_plain(answer), indent=2, ensure_ascii=False)
+        return visible_json(json.dumps(to_plain(answer), indent=2, ensure_ascii=False))
     return text_of(answer)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from cooperator.model import TaskId, group_tasks
 from cooperator.model.text import counted
+from cooperator.model.visible import visible_lines
 from cooperator.scenarios.answer import Load, PlanStep, PlayedRound, Waiting, WhatIfAnswer
 from cooperator.scenarios.meter import HAND_OVER_MS
 from cooperator.terminal.tables import table
@@ -25,7 +26,9 @@ def _header(answer: WhatIfAnswer) -> str:
     leader = {"operator": "the operator", "member": "a member", "stock": "a Kafka Connect worker"}
     members = sum(load.before is not None for load in answer.loads)
     led = f"led by {leader[answer.led_by.value]}, policy {answer.policy}, {counted(members, 'member')}"
-    return f"group {answer.group}, {led}\nwhat if: {'; '.join(answer.changes) or 'no changes'}"
+    return visible_lines(
+        (f"group {answer.group}, {led}", f"what if: {'; '.join(answer.changes) or 'no changes'}")
+    )
 
 
 def _rounds(answer: WhatIfAnswer) -> str:
@@ -123,4 +126,4 @@ def _summary(answer: WhatIfAnswer) -> str:
     if answer.unassigned:
         lines.append(f"unassigned: {_items(answer.unassigned)}")
     lines += [f"note: {note}" for note in answer.notes]
-    return "\n".join(lines)
+    return visible_lines(lines)

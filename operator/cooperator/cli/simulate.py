@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cooperator.model import PolicyName
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 
 
 class SimulatedPolicy(StrEnum):
@@ -23,7 +23,7 @@ def _example(wanted: bool) -> None:
     if wanted:
         from cooperator.scenarios.scenario import EXAMPLE
 
-        typer.echo(EXAMPLE, nl=False)
+        write(EXAMPLE, end="")
         raise typer.Exit
 
 
@@ -75,11 +75,11 @@ def simulate(
     planned_by = PolicyName.DEFAULT if probing else PolicyName(policy.value)
     try:
         if compare:
-            typer.echo(run_comparison(scenarios), nl=False)
+            write(run_comparison(scenarios), end="")
         elif story is not None:
-            typer.echo(run_story(scenarios, story, planned_by, informed, probing))
+            write(run_story(scenarios, story, planned_by, informed, probing))
         else:
-            typer.echo(run(scenarios, planned_by, output, informed, probing))
+            write(run(scenarios, planned_by, output, informed, probing))
     except (ScenarioError, OSError) as error:
         Console().error(str(error))
         raise typer.Exit(1) from None

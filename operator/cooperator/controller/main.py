@@ -31,6 +31,7 @@ from cooperator.crd import shallow
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.endpoint import Endpoint
+from cooperator.model.visible import visible_line
 from cooperator.supervision import supervised, threads, trouble, turn, wait_turning
 from cooperator.telemetry import start_sending
 from cooperator.telemetry.settings import resource_attributes
@@ -128,7 +129,7 @@ class Operator:
 
     async def answer_health(self, request: web.Request) -> web.StreamResponse:
         trouble = self.trouble()
-        return web.Response(status=503 if trouble else 200, text=trouble or "ok")
+        return web.Response(status=503 if trouble else 200, text=visible_line(trouble) or "ok")
 
     def stop(self) -> None:
         """Stop all loops concurrently, and leave those that do not stop; members run on."""

@@ -22,7 +22,10 @@ RESERVED_SETTINGS: Final = {
 
 
 CLASS: Final = Form(
-    r"[^ \t\r\n]+", "use the name of a connector class, such as files-to-kafka, without spaces", 250
+    # The column CLASS of `kubectl get` shows it as it is.
+    r"[!-~]+",
+    "use the name of a connector class, such as files-to-kafka: letters, digits and signs of ASCII",
+    250,
 )
 CONNECTOR_NAME: Final = Form(
     r"[^\x00-\x1f\x7f-\x9f]+",

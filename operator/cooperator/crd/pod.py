@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 from pydantic_core import PydanticCustomError
 
 from cooperator.crd.base import Model
+from cooperator.crd.pod_merge import DEFAULTS, KEYS, problem_of
 from cooperator.crd.rules import DNS_SUBDOMAIN, Form, Rule, all_hold
 
 WORKER_CONTAINER: Final = "worker"
@@ -177,15 +178,11 @@ def _annotations(annotations: Mapping[str, str]) -> Mapping[str, str]:
 def _named(containers: JsonValue, field: str) -> Sequence[Mapping[str, JsonValue]]:
     if not isinstance(containers, list):
         raise ValueError(f"{field} is not a list: write it as in a pod")
-    names: list[str] = []
     found: list[Mapping[str, JsonValue]] = []
     for container in containers:
         name = container.get("name") if isinstance(container, dict) else None
         if not isinstance(container, dict) or not isinstance(name, str):
             raise ValueError(f"{field} has an entry without a name: containers are merged by their names")
-        if name in names:
-            raise ValueError(f"{field} has {name!r} twice: keep one")
-        names.append(name)
         found.append(container)
     return found
 
@@ -210,10 +207,13 @@ def _pod_spec(spec: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     for container in _named(spec.get("initContainers", []), "initContainers"):
         if container["name"] == WORKER_CONTAINER:
             raise ValueError(f"has an init container {WORKER_CONTAINER!r}: use another name")
+    if problem := problem_of(spec):
+        raise ValueError(f"has entries that cannot be merged: {problem}")
     return spec
 
 
 _TEXT: Final[dict[str, JsonValue]] = {"type": "string", "maxLength": 253}
+_KEY: Final[dict[str, JsonValue]] = {"type": "string", "maxLength": 4096}
 _ANYTHING: Final[dict[str, JsonValue]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _WORDS: Final[dict[str, JsonValue]] = {
     "type": "array",
@@ -229,6 +229,31 @@ _TYPES: Final[Mapping[str, dict[str, JsonValue]]] = {
     "image": {"type": "string", "maxLength": IMAGE.longest},
 }
 """Types of fields that are not text."""
+
+
+def _lists_with_keys(below: str) -> dict[str, JsonValue]:
+    """The lists directly below a path, in which an API server refuses entries with the same keys. Lists with
+    a default key are left out: the server would write it into the user's template."""
+    return {
+        path.removeprefix(below): {
+            "type": "array",
+            "description": f"a list that is merged by {' and '.join(keys)}",
+            "maxItems": 1000,
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": list(keys),
+            "items": {
+                **_ANYTHING,
+                "description": "an entry, as in a pod",
+                "required": list(keys),
+                "properties": {key: {**_KEY, "description": "identifies the entry"} for key in keys},
+            },
+        }
+        for path, keys in KEYS.items()
+        if path.startswith(below)
+        and "." not in path.removeprefix(below)
+        and keys
+        and not DEFAULTS.keys() & set(keys)
+    }
 
 
 def _pod_spec_schema() -> dict[str, JsonValue]:
@@ -255,6 +280,7 @@ def _pod_spec_schema() -> dict[str, JsonValue]:
         "properties": {
             "name": {**_TEXT, "description": "the container's name, by which it is merged"},
             **fields(_CONTAINER_SET_BY, f"not allowed in the container {WORKER_CONTAINER!r}"),
+            **_lists_with_keys("containers."),
         },
         **all_hold(
             *in_worker,
@@ -268,6 +294,7 @@ def _pod_spec_schema() -> dict[str, JsonValue]:
     return {
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": {
+            **_lists_with_keys(""),
             **fields(_SET_BY, "not allowed here"),
             "containers": {
                 "type": "array",
@@ -320,8 +347,8 @@ class PodTemplate(Model):
         default_factory=dict,
         json_schema_extra=_pod_spec_schema(),
         description=(
-            "part of a pod's spec; containers, volumes and environment variables are merged by name; the "
-            "member's container is named worker"
+            "part of a pod's spec; each list is merged by its keys as Kubernetes does, such as "
+            "volumeMounts by mountPath; the member's container is named worker"
         ),
     )
 

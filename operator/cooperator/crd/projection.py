@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from cooperator.model.trace import trimmed
+from cooperator.model.visible import visible_json, visible_line, visible_text
 
 T = TypeVar("T")
 _PAGE: Final = 2048
@@ -24,15 +25,28 @@ class Projection(BaseModel):
     )
 
 
-def _cut(limit: int) -> BeforeValidator:
-    return BeforeValidator(lambda text: text if len(text) <= limit else f"{text[: limit - 1]}…")
+def _line(limit: int) -> BeforeValidator:
+    """One line, escaped and then cut: an escape is longer than what it stands for."""
+
+    def cut(text: str) -> str:
+        shown = visible_line(text)
+        return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+    return BeforeValidator(cut)
 
 
-Word: TypeAlias = Annotated[str, _cut(317), Field(max_length=317)]
+# Texts of a status are of these types, which escape them, and of no other (decision 132).
+Word: TypeAlias = Annotated[str, _line(317), Field(max_length=317)]
 """A name, a reason."""
-Sentence: TypeAlias = Annotated[str, _cut(1024), Field(max_length=1024)]
-Page: TypeAlias = Annotated[str, BeforeValidator(lambda text: trimmed(text, _PAGE)), Field(max_length=_PAGE)]
-"""A stack trace, a progress report. It is cut in the middle: an object has room for about a megabyte."""
+Sentence: TypeAlias = Annotated[str, _line(1024), Field(max_length=1024)]
+Page: TypeAlias = Annotated[
+    str, BeforeValidator(lambda text: trimmed(visible_text(text), _PAGE)), Field(max_length=_PAGE)
+]
+"""A stack trace, with its lines. It is cut in the middle: an object has room for about a megabyte."""
+JsonPage: TypeAlias = Annotated[
+    str, BeforeValidator(lambda text: trimmed(visible_json(text), _PAGE)), Field(max_length=_PAGE)
+]
+"""A JSON document, such as a progress report, cut like a ``Page``."""
 Time: TypeAlias = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
 """RFC 3339; never empty."""
 

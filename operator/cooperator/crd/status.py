@@ -11,7 +11,17 @@ from pydantic import Field, model_validator
 
 from cooperator.crd.conditions import Condition
 from cooperator.crd.connector import Connector
-from cooperator.crd.projection import LISTED, Page, Projection, Sentence, Time, Word, most_urgent, timestamp
+from cooperator.crd.projection import (
+    LISTED,
+    JsonPage,
+    Page,
+    Projection,
+    Sentence,
+    Time,
+    Word,
+    most_urgent,
+    timestamp,
+)
 from cooperator.crd.worker import Worker
 
 __all__ = [
@@ -210,7 +220,7 @@ class TaskStatusEntry(Projection):
     )
     member: Word = Field(default="", description="the member that the task is assigned to")
     trace: Page = Field(default="", description="error that the task failed with")
-    progress: Page = Field(default="", description="progress, as JSON")
+    progress: JsonPage = Field(default="", description="progress, as JSON")
     lag: Count | None = Field(
         default=None, description="number of source records that are not delivered; absent if unknown"
     )

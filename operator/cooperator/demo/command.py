@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console as RichConsole
 
 from cooperator.local.options import DEFAULT_STATE, errors_said
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, Screen
 
 
 def demo(
@@ -20,7 +19,7 @@ def demo(
     from cooperator.demo.run import DemoFailed, run_demo
 
     console = Console()
-    screen = RichConsole(highlight=False)
+    screen = Screen()
     with errors_said(console):
         try:
             code = run_demo(directory, console, screen)

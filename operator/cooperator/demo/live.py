@@ -6,14 +6,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from rich.columns import Columns
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from cooperator.model.text import counted
+from cooperator.terminal.console import Screen
 from cooperator.terminal.tables import name_of, task_words
 
 _COLOURS: Final = {
@@ -70,7 +70,7 @@ class DemoView:
 class Show:
     """Renders frames until the context ends."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Screen) -> None:
         self._console = console
         self._live = (
             Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
@@ -91,13 +91,13 @@ class Show:
 
     def show(self, shown: DemoView) -> None:
         for event in shown.story[self._shown :]:
-            self._console.print(f"[bold]{_clock(shown.seconds)} {escape(event)}[/]", soft_wrap=True)
+            self._console.print(Text(f"{_clock(shown.seconds)} {event}", style="bold"), soft_wrap=True)
         self._shown = len(shown.story)
         if self._live is not None:
             self._live.update(picture(shown))
         elif shown.seconds - self._line_at >= _LINE_EVERY_S:
             self._line_at = shown.seconds
-            self._console.print(line(shown), markup=False, highlight=False, soft_wrap=True)
+            self._console.print(line(shown), soft_wrap=True)
 
 
 def line(shown: DemoView) -> str:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console as RichConsole
-
 from cooperator.crd import Resource, Worker, parse
 from cooperator.demo import job
 from cooperator.demo.check import (
@@ -36,6 +34,7 @@ from cooperator.local.lifecycle import ProgressOutput, bring_down, bring_up, kil
 from cooperator.local.store import ManifestStore
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import TaskId
+from cooperator.terminal.console import Screen
 
 FILES: Final = 1_600
 LINES: Final = 250_000
@@ -76,7 +75,7 @@ class DemoRun:
 
 
 def run_demo(
-    directory: Path, console: ProgressOutput, screen: RichConsole, files: int = FILES, lines: int = LINES
+    directory: Path, console: ProgressOutput, screen: Screen, files: int = FILES, lines: int = LINES
 ) -> int:
     """Runs the job in ``directory`` (emptied first) on at least ``files`` files and ``lines`` lines.
 
@@ -224,9 +223,7 @@ def _status_records(state: StateDir, take: Callable[[Any], None]) -> Iterator[No
         logs.close()
 
 
-def _report(
-    run: DemoRun, lake: Content, verdict: DemoVerdict, findings: Findings, screen: RichConsole
-) -> None:
+def _report(run: DemoRun, lake: Content, verdict: DemoVerdict, findings: Findings, screen: Screen) -> None:
     counters = run.last["groups"][0].get("counters", {}) if run.last.get("groups") else {}
     rows = {
         "rows in": f"{run.expected.count:,}  (content {run.expected.digest})",
@@ -242,7 +239,7 @@ def _report(
         rows["tasks not restarted"] = str(findings.unstarted)
     screen.print()
     for name, value in rows.items():
-        screen.print(f"  {name:<30} {value}", markup=False, highlight=False)
+        screen.print(f"  {name:<30} {value}")
 
 
 def _hold(run: DemoRun, findings: Findings) -> dict[str, str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from cooperator.model.visible import visible_line
+
 VARIABLE: Final = "COOPERATOR_END_AT"
 
 _lock: Final = threading.Lock()
@@ -41,5 +43,5 @@ def _next() -> int:
 
 
 def _end(what: str) -> None:
-    os.write(2, f"ended at the gate: {what}\n".encode())
+    os.write(2, f"ended at the gate: {visible_line(what)}\n".encode())
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from cooperator.leader.door import Door, QuietHandler
 from cooperator.leader.http_listener import HttpListener
 from cooperator.leader.tls import ServerCertificates
+from cooperator.model.visible import visible_json, visible_line
 from cooperator.supervision import keep_turning, supervised, trouble
 
 log = logging.getLogger(__name__)
@@ -182,13 +183,28 @@ def json_answer(status: int, body: object) -> web.Response:
     if status == 204:
         return web.Response(status=204)
     return web.Response(
-        status=status, text=json.dumps(body), content_type="application/json", charset="utf-8"
+        status=status, text=visible_json(json.dumps(body)), content_type="application/json", charset="utf-8"
     )
 
 
 def error_answer(status: int, message: str) -> web.Response:
     """An error in Kafka Connect's shape: ``{"error_code", "message"}``."""
     return json_answer(status, {"error_code": status, "message": message})
+
+
+class _VisibleLabels(Collector):
+    """The families of ``collector`` with their labels escaped: a name that users choose may be one."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self._collector.collect():
+            family.samples = [
+                sample._replace(labels={name: visible_line(text) for name, text in sample.labels.items()})
+                for sample in family.samples
+            ]
+            yield family
 
 
 class MetricsPage(Collector):
@@ -199,7 +215,7 @@ class MetricsPage(Collector):
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(self)
+        self._registry.register(_VisibleLabels(self))
         ProcessCollector(registry=self._registry)
 
     def families(self) -> Iterable[Metric]:

@@ -10,7 +10,7 @@ from cooperator.local.daemon import host_command, host_pid
 from cooperator.local.layout import read_cluster
 from cooperator.local.lifecycle import bring_down, bring_up, delete_state
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, state_dir
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, confirm
 
 
 def up(
@@ -41,9 +41,7 @@ def down(
             console.say(f"nothing to do: there is no state directory {state}")
             return
         if delete and not yes:
-            typer.confirm(
-                f"Remove {directory.root} with manifests, topics, checkpoints and logs?", abort=True
-            )
+            confirm(f"Remove {directory.root} with manifests, topics, checkpoints and logs?")
         bring_down(directory, console)
         if delete:
             delete_state(directory)

@@ -1,6 +1,5 @@
 """``cooperator local get``: lists resources, tasks and members with their states."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -13,7 +12,7 @@ from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.options import DEFAULT_STATE, HOST_AWAY, StateOption, errors_said, existing_state
 from cooperator.model.text import choice
 from cooperator.terminal import tables
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write, write_json
 from cooperator.terminal.watch import print_changes
 
 
@@ -53,9 +52,9 @@ def get(
             return
         items, at_ms = _look(directory, console, plural, name)
         if output is TableOrJson.JSON:
-            typer.echo(json.dumps(items[0] if name and len(items) == 1 else _list(items), indent=2))
+            write_json(items[0] if name and len(items) == 1 else _list(items))
         elif items:
-            typer.echo(_TABLES[plural](items, at_ms))
+            write(_TABLES[plural](items, at_ms))
         else:
             console.say(f"no {plural} found")
 

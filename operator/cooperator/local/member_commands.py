@@ -1,7 +1,6 @@
 """``cooperator local kill|logs``: the commands for members."""
 
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from cooperator.local import processes
 from cooperator.local.layout import ClusterError, StateDir
 from cooperator.local.members import ProcessIncarnation, read_incarnations
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 from cooperator.terminal.follow import tail
 
 
@@ -29,7 +28,7 @@ def kill(
             raise ClusterError(f"unknown signal {signal_name!r}; use one of KILL, TERM, INT, STOP, CONT, …")
         if process.pid is None or not processes.signal_group(process.pid, process.incarnation, number):
             raise ClusterError(f"{member} does not run")
-        typer.echo(f"{member} (process group {process.pid}) got {number.name}")
+        write(f"{member} (process group {process.pid}) got {number.name}")
 
 
 def logs(
@@ -45,8 +44,7 @@ def logs(
             raise ClusterError(f"{what} has written nothing yet ({path})")
         try:
             for line in tail(path, lines, follow):
-                sys.stdout.write(line)
-                sys.stdout.flush()
+                write(line, end="")
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 

@@ -1,6 +1,5 @@
 """``cooperator local offsets list|alter|reset|migrate``: the source positions of a stopped connector."""
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ from cooperator.local.options import (
 )
 from cooperator.local.store import ManifestStore
 from cooperator.model.text import hinted
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write, write_json
 from cooperator.terminal.offsets import changes_text, read_entries
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
@@ -45,7 +44,7 @@ def list_(
     """Print the offsets as Kafka Connect's REST API does; a running connector's are of its last batches."""
     with _errors_said():
         _, _, subject = _subject(state, namespace, name)
-        typer.echo(json.dumps(encode(listed(subject)), indent=2, ensure_ascii=False))
+        write_json(encode(listed(subject)))
 
 
 @app.command("alter")
@@ -109,7 +108,7 @@ def _change(
     found = work(subject)
     *lines, summary = changes_text(found, dry_run=dry_run)
     for line in lines:
-        typer.echo(line)
+        write(line)
     Console().say(summary)
 
 

@@ -20,7 +20,7 @@ from cooperator.local.options import (
 )
 from cooperator.logs import LogHistory
 from cooperator.model.text import counted
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 from cooperator.terminal.timeline import Stretch, StretchKind, stretches
 
 _COLOURS: Final = ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#64b5cd")
@@ -63,7 +63,7 @@ def write_picture(history: LogHistory, file: Path, minutes: float, to_ms: int) -
     from_ms = min(one.since_ms for one in drawn)
     draw(drawn, from_ms, to_ms, file)
     tasks = counted(len({one.task for one in drawn}), "task")
-    typer.echo(f"{file}: {tasks}, {(to_ms - from_ms) / 60_000:.1f} minutes")
+    write(f"{file}: {tasks}, {(to_ms - from_ms) / 60_000:.1f} minutes")
 
 
 def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None:

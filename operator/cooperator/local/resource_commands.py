@@ -22,7 +22,7 @@ from cooperator.local.options import (
 )
 from cooperator.local.store import Key, ManifestStore
 from cooperator.model.text import choice, hinted
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 
 _KINDS: Final = {"worker": "Worker", "connector": "Connector"}
 
@@ -50,7 +50,7 @@ def apply(
             )
         store = _store(directory)
         for key, change in store.apply(resources, ", ".join(names)):
-            typer.echo(f"{key} {change.value}")
+            write(f"{key} {change.value}")
         workers = store.read().workers
         for resource in resources:
             if isinstance(resource, Connector) and (warning := worker_found(resource, workers).message):
@@ -74,7 +74,7 @@ def delete(
             key = _key(kind, namespace, name)
             if not store.delete(key):
                 raise ClusterError(_unknown(store, key))
-            typer.echo(f"{key} deleted")
+            write(f"{key} deleted")
 
 
 def scale(
@@ -95,7 +95,7 @@ def scale(
         before = store.scale(key, replicas)
         if before is None:
             raise ClusterError(_unknown(store, key))
-        typer.echo(f"{key} scaled from {before.spec.replicas} to {replicas}")
+        write(f"{key} scaled from {before.spec.replicas} to {replicas}")
         _say_if_down(directory, console)
 
 
@@ -124,7 +124,7 @@ def _command(verb: Verb) -> Callable[..., None]:
                     raise ClusterError(_unknown(store, key(name)))
 
             for sentence in into(verb.state, namespace, connectors, state_of, lambda before: before, write):
-                typer.echo(sentence)
+                write(sentence)
             _say_if_down(directory, console)
 
     command.__doc__ = verb.about

@@ -14,7 +14,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.model import INSTANCE
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 
 
 def restart(
@@ -44,4 +44,4 @@ def restart(
         }
         tell_host(directory, "/restart", body)
         of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
-        typer.echo(f"Connector {connector}{of}: {'failed tasks restart' if failed else 'restarts'}")
+        write(f"Connector {connector}{of}: {'failed tasks restart' if failed else 'restarts'}")

@@ -2,14 +2,12 @@
 
 from typing import Final
 
-import typer
-
 from cooperator.connectors.state_query import StateError
 from cooperator.local.daemon import tell_host
 from cooperator.local.layout import ClusterError
 from cooperator.local.offsets import NameArgument
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption, errors_said, existing_state
-from cooperator.terminal.console import Console
+from cooperator.terminal.console import Console, write
 from cooperator.terminal.state import (
     CUT,
     FormatOption,
@@ -45,6 +43,6 @@ def state(
             raise ClusterError(str(error)) from None
         body = {"namespace": namespace, "connector": name, "query": query.encode()}
         answer = tell_host(existing_state(state_dir), "/state", body, _PATIENCE_S)
-        typer.echo(state_text(answer, output))
+        write(state_text(answer, output))
         if answer["cut"]:
             console.say(CUT)

@@ -22,7 +22,8 @@ from cooperator.local.options import (
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.text import hinted
-from cooperator.terminal.console import Console
+from cooperator.model.visible import visible_lines
+from cooperator.terminal.console import Console, write
 from cooperator.terminal.objects import amiss, name_in_kafka
 from cooperator.terminal.story import log_events, meant, present, task_names
 from cooperator.terminal.tables import name_of
@@ -48,7 +49,7 @@ def story(
         worker = owner["spec"]["workerRef"]["name"]
         history = history_of(view, namespace, worker)
         processes = read_incarnations(directory.worker(namespace, worker).members)
-        typer.echo(story_text(view, item, worker, namespace, history, processes, time.time_ns() // 1_000_000))
+        write(story_text(view, item, worker, namespace, history, processes, time.time_ns() // 1_000_000))
 
 
 def story_text(
@@ -76,7 +77,7 @@ def story_text(
         for each in amiss(body)
         if each.get("message")
     ]
-    return "\n".join(
+    return visible_lines(
         [
             *(lines or ["no history: the logs are compacted"]),
             f"now: {present(body, connectors, task, now_ms)}",

@@ -1,7 +1,7 @@
 """The log of long-running processes on stderr: one line per event, as text or JSON, with its context.
 
 Contents: the format of lines, the context that is added to them, and what librdkafka's clients may add.
-Imports no other package.
+Imports only the model.
 """
 
 from cooperator.log_lines.context import common, current, within

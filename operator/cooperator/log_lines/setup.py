@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -9,6 +10,13 @@ from typing import Any, Final
 from pythonjsonlogger.json import JsonFormatter
 
 from cooperator.log_lines.context import FIELDS, current
+from cooperator.model.visible import visible_text
+
+log = logging.getLogger(__name__)
+
+MOST: Final = 32_768
+"""The upper limit of characters of a record's text, and of each field of a JSON line."""
+_INDENT: Final = "\n    "
 
 
 class LogFormat(StrEnum):
@@ -27,10 +35,17 @@ class _Context(logging.Filter):
 
 
 class TextLines(logging.Formatter):
-    """Lines for people, with the id of the event, if any, at the end of the message."""
+    """Lines for people, with the id of the event, if any, at the end of the message.
+
+    Only the first line of a record begins at the margin: nothing that a message, a field or a traceback
+    contains passes for a record.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible_text(super().format(record), MOST).replace("\n", _INDENT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         event = record.__dict__.get("event")
@@ -54,14 +69,29 @@ class JsonLines(JsonFormatter):
 
     def process_log_record(self, log_data: dict[str, Any]) -> dict[str, Any]:
         wanted = ("time", "level", "logger", "message", *FIELDS, "exc_info", "stack_info")
-        return {name: log_data[name] for name in wanted if log_data.get(name) not in (None, "")}
+        found = ((name, log_data.get(name)) for name in wanted)
+        return {name: _visible(value) for name, value in found if value not in (None, "")}
+
+
+def _visible(value: object) -> object:
+    """A field as it may be shown after its JSON is read."""
+    return value if isinstance(value, bool | int | float) else visible_text(str(value), MOST)
 
 
 def log_to_stderr(log_format: LogFormat = LogFormat.TEXT) -> None:
-    """Write all log records of this process from level INFO on to stderr."""
+    """Write all log records of this process from level INFO on to stderr. Uncaught exceptions and warnings
+    are records, too."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Context())
     handler.setFormatter(JsonLines() if log_format is LogFormat.JSON else TextLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.captureWarnings(True)
+    sys.excepthook = lambda kind, error, trace: log.critical("uncaught", exc_info=(kind, error, trace))
+    sys.unraisablehook = lambda found: _ignored("raised where nobody catches it", found.exc_value)
+    threading.excepthook = lambda found: _ignored("a thread has ended", found.exc_value)
     # While a broker is away it logs several times a second; our own packages report what matters.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def _ignored(what: str, error: BaseException | None) -> None:
+    log.error(what, exc_info=error)

@@ -6,7 +6,6 @@ the runtime). The runtime in it is the real one. The process ends when its input
 
 import faulthandler
 import json
-import logging
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 from cooperator.connectors import find
 from cooperator.connectors.options import resolved_options
+from cooperator.log_lines import log_to_stderr
 from cooperator.model import Epoch, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
@@ -58,7 +58,7 @@ class RecordingListener:
 
 def main() -> None:
     said = json.loads(sys.argv[1])
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    log_to_stderr()
     settings = RuntimeSettings(
         member="conformance-0",
         incarnation=said["incarnation"],

@@ -29,6 +29,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from prometheus_client.core import Metric as Family
 
+from cooperator.model.visible import visible_line
+
 SCOPE: Final = "cooperator"
 ENDS_NS: Final = 300 * 1_000_000_000
 """An end that is not delivered is repeated for this long; receivers forget the series by themselves then."""
@@ -186,7 +188,7 @@ def _labels(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _key_values(pairs: Iterable[tuple[str, str]]) -> Iterator[KeyValue]:
-    return (KeyValue(key=name, value=AnyValue(string_value=value)) for name, value in pairs)
+    return (KeyValue(key=name, value=AnyValue(string_value=visible_line(value))) for name, value in pairs)
 
 
 def _metric(name: str, kind: SeriesKind, description: str) -> Metric:

@@ -9,6 +9,7 @@ from typing import Final
 
 from cooperator.connectors.offsets import Change, Entry, OffsetsError, decode
 from cooperator.model.text import counted
+from cooperator.model.visible import visible_json
 
 _RECORDS: Final = "kafka_offset"
 
@@ -52,4 +53,4 @@ def _effect(moved: int) -> str:
 
 
 def _shown(value: object) -> str:
-    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return "none" if value is None else visible_json(json.dumps(value, ensure_ascii=False))

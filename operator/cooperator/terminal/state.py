@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from cooperator.connectors.state_query import MOST_ROWS, StateQuery, keys_of
+from cooperator.model.visible import visible_json
 from cooperator.terminal.tables import Row, table
 
 _LONG: Final = 120
@@ -43,7 +44,8 @@ def asked(keys: Sequence[str] | None, unit: str, operator: int | None, limit: in
 def state_text(answer: Mapping[str, Any], output: RowsFormat) -> str:
     """Returns the rows of an answer, with the batch after which each was so, and where it is."""
     if output is RowsFormat.JSON:
-        return json.dumps({name: answer[name] for name in ("rows", "cut")}, indent=2, ensure_ascii=False)
+        found = {name: answer[name] for name in ("rows", "cut")}
+        return visible_json(json.dumps(found, indent=2, ensure_ascii=False))
     columns = {
         "UNIT": lambda row: row["unit"],
         "BATCH": lambda row: row["batch"],
@@ -63,5 +65,5 @@ def _operator(row: Row) -> str:
 def _shown(row: Row, name: str) -> str:
     if f"{name}_chars" in row:
         return f"<{row[f'{name}_chars']:,} characters>"
-    text = json.dumps(row[name], ensure_ascii=False)
+    text = visible_json(json.dumps(row[name], ensure_ascii=False))
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

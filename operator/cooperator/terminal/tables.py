@@ -9,6 +9,7 @@ from cooperator.model import is_amiss
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.model.text import counted
 from cooperator.model.trace import error_of
+from cooperator.model.visible import visible_line
 
 Row = Mapping[str, Any]
 _GAP: Final = "   "
@@ -197,7 +198,8 @@ def _name(items: Sequence[Row]) -> dict[str, Callable[[Row], object]]:
 
 
 def _cell(value: object) -> str:
-    return " ".join(str(value).split())
+    # Before the widths are measured.
+    return visible_line(" ".join(str(value).split()))
 
 
 def _status(resource: Row) -> Row:

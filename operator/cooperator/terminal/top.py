@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import typer
-from rich.console import Console as RichConsole
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from cooperator.host.progress import reported, total
+from cooperator.model.visible import visible_line
+from cooperator.terminal.console import Screen
 from cooperator.terminal.tables import Row, age, is_old, task_words, until
 
 _COLOURS: Final = {
@@ -46,7 +47,7 @@ def show(look: Callable[[], Mapping[str, Any]], once: bool, interval_s: float) -
     Raises ``NotAnswering`` for the first look; later ones are shown above the last picture.
     """
     view = look()
-    screen = RichConsole(highlight=False)
+    screen = Screen()
     if not screen.is_terminal:
         # Without a terminal, lines do not end at the 80th column.
         screen.width = _WIDE
@@ -74,7 +75,7 @@ def picture(view: Mapping[str, Any], trouble: str = "") -> RenderableType:
     now_ms: int = view["at_ms"]
     parts: list[RenderableType] = [_summary(view)]
     if trouble:
-        parts.append(Text(trouble, style="red"))
+        parts.append(_text(trouble, "red"))
     parts += [Text(), _members(view["members"], now_ms), Text(), _rebalances(view["groups"], now_ms)]
     return Group(*parts, Text(), _tasks(view["tasks"], now_ms))
 
@@ -129,13 +130,13 @@ def _members(members: Iterable[Row], now_ms: int) -> Table:
     table = _table("MEMBER", "WORKER", "PHASE", "TASKS", "RESTARTS", "AGE", "MESSAGE")
     for member in members:
         table.add_row(
-            member["name"],
-            member["worker"],
+            _text(member["name"]),
+            _text(member["worker"]),
             _coloured(member["phase"]),
             str(member["tasks"]),
             str(member["restarts"]),
             age(member.get("started_ms"), now_ms),
-            Text(member.get("message", "")),
+            _text(member.get("message", "")),
         )
     return table
 
@@ -151,14 +152,14 @@ def _tasks(tasks: Iterable[Row], now_ms: int) -> Table:
         elif task.get("reason"):
             what = f"{task['reason']}: {what}"
         table.add_row(
-            task["name"],
-            task["worker"],
+            _text(task["name"]),
+            _text(task["worker"]),
             _coloured(task["state"]),
-            task["member"] or "",
+            _text(task["member"] or ""),
             "?" if report.is_expired else _number(report.rows_per_second),
             _number(report.lag),
             age(task.get("at_ms") or None, now_ms),
-            Text(what),
+            _text(what),
         )
     return table
 
@@ -170,10 +171,10 @@ def _rebalances(groups: Iterable[Row], now_ms: int) -> Table:
     for worker, one in rounds[:_REBALANCES]:
         table.add_row(
             str(one.get("epoch") or one["generation"]),
-            worker,
+            _text(worker),
             age(one["at_ms"], now_ms),
             *(str(one.get(name, "")) for name in ("assigned", "revoked", "moved", "held")),
-            Text(one["cause"]),
+            _text(one["cause"]),
         )
     return table
 
@@ -190,7 +191,12 @@ def _number(value: int | None) -> str:
 
 
 def _coloured(state: str) -> Text:
-    return Text(state, style=_COLOURS.get(state, ""))
+    return _text(state, _COLOURS.get(state, ""))
+
+
+def _text(text: str, style: str = "") -> Text:
+    """One line; it is escaped before its width is measured."""
+    return Text(visible_line(text), style=style)
 
 
 def _now_ms() -> int:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Final
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
+
+from cooperator.terminal.console import Screen, write
 
 _INTERVAL_S: Final = 1.0
 
@@ -19,7 +20,7 @@ def print_changes(look: Callable[[], tuple[str, object]], pause: Callable[[], No
     where the text is replaced in place, every text is printed.
     """
     wait = pause or (lambda: time.sleep(_INTERVAL_S))
-    console = Console(highlight=False)
+    console = Screen()
     shown: object = None
     try:
         if console.is_terminal:
@@ -30,7 +31,7 @@ def print_changes(look: Callable[[], tuple[str, object]], pause: Callable[[], No
         while True:
             text, state = look()
             if state != shown:
-                typer.echo(text if shown is None else f"\n{text}")
+                write(text if shown is None else f"\n{text}")
                 shown = state
             wait()
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ def main() -> None:
 
     asks = completion.VARIABLE in os.environ
     try:
-        run = program(completion.asked() if asks else sys.argv[1:])
+        commands = program(completion.asked() if asks else sys.argv[1:])
     except ModuleNotFoundError as error:
         if error.name not in ("kubernetes", "kopf"):
             raise
@@ -26,8 +26,10 @@ def main() -> None:
     if asks:
         # A shell asks for completions, by the script that ``completion`` has printed.
         completion.prepare()
-        run(prog_name=completion.PROGRAM)
-    run(prog_name="kubectl cooperator")
+        commands(prog_name=completion.PROGRAM)
+    from cooperator.terminal.console import run
+
+    run(commands, "kubectl cooperator")
 
 
 def complete() -> None:

@@ -21,6 +21,7 @@ from cooperator.controller.names import RESTART
 from cooperator.controller.restarts import DONE
 from cooperator.crd.connector import State
 from cooperator.host.verbs import PAUSE, RESUME, START, STOP, Verb, into
+from cooperator.terminal.console import write
 
 
 def restart(
@@ -46,7 +47,7 @@ def restart(
         _merge(place, connector, {"metadata": {"annotations": {RESTART: value}}})
         of = "" if task is None else f", task {task}" if task >= 0 else ", its instance"
         does = "failed tasks restart" if failed else "restarts"
-        typer.echo(f"Connector {place.namespace}/{connector}{of}: {does}")
+        write(f"Connector {place.namespace}/{connector}{of}: {does}")
 
 
 def _check(body: Body, task: int | None) -> None:
@@ -80,7 +81,7 @@ def _command(verb: Verb) -> Callable[..., None]:
                 write=lambda name: _merge(place, name, {"spec": {"state": verb.state.value}}),
             )
             for sentence in sentences:
-                typer.echo(sentence)
+                write(sentence)
 
     command.__doc__ = verb.about
     return command

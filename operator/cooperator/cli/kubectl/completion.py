@@ -16,6 +16,8 @@ import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from cooperator.cli.kubectl.app import program
+from cooperator.model.visible import visible_line
+from cooperator.terminal.console import write
 
 PROGRAM: Final = "kubectl-cooperator"
 VARIABLE: Final = "_KUBECTL_COOPERATOR_COMPLETE"
@@ -35,15 +37,15 @@ def completion(shell: Annotated[Shell, typer.Argument()]) -> None:
     `kubectl cooperator` itself is completed by kubectl's own script, which asks `kubectl_complete-cooperator`
     on the path.
     """
-    typer.echo(_typer({VARIABLE: f"source_{shell.value}"}), nl=False)
+    write(_typer({VARIABLE: f"source_{shell.value}"}), end="")
 
 
 def answer_kubectl() -> None:
     """Print the completions of the last word of this program's arguments, one line each, ``word<TAB>help``,
     and cobra's directive at the end."""
     for word, help_ in completed(sys.argv[1:]):
-        sys.stdout.write(f"{word}\t{help_}\n" if help_ else f"{word}\n")
-    sys.stdout.write(f"{_NO_FILES}\n")
+        write(f"{visible_line(word)}\t{visible_line(help_)}" if help_ else visible_line(word))
+    write(_NO_FILES)
 
 
 def prepare() -> None:

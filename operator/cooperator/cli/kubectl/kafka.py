@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,8 +105,3 @@ def exec_command(place: ClusterAddress, pod: tuple[str, str] | None, words: Sequ
 
 def kubectl_program() -> str | None:
     return shutil.which("kubectl")
-
-
-def say(text: str) -> None:
-    """Write to stderr, apart from the answer."""
-    sys.stderr.write(f"{text}\n")

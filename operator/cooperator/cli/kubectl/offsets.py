@@ -4,7 +4,6 @@ The request is an annotation of the Connector. The operator carries it out (``co
 The right to patch the Connector is all that it needs, and no access to Kafka from here.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -12,13 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from cooperator.cli.kubectl.errors import CommandError, errors_said
-from cooperator.cli.kubectl.kafka import say
 from cooperator.cli.kubectl.options import ConnectorArgument, ContextOption, KubeconfigOption, NamespaceOption
 from cooperator.cli.kubectl.requests import answered
 from cooperator.connectors.offsets import Change, OffsetsError, Where, encode
 from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.controller.offset_requests import LIST
 from cooperator.rest.parts import ChangeVerb
+from cooperator.terminal.console import say, write, write_json
 from cooperator.terminal.offsets import changes_text, read_entries
 
 app = typer.Typer(no_args_is_help=True, help="List and change the source offsets of a connector.")
@@ -46,7 +45,7 @@ def list_(
             found += answer["offsets"]
             if len(answer["offsets"]) >= answer["total"] or not answer["offsets"]:
                 break
-        typer.echo(json.dumps({"offsets": found}, indent=2, ensure_ascii=False))
+        write_json({"offsets": found})
 
 
 @app.command("alter")
@@ -110,7 +109,7 @@ def _change(
     changes = [Change(each["partition"], each["before"], each["after"]) for each in answer["changes"]]
     *lines, summary = changes_text(changes, dry_run=dry_run)
     for line in lines:
-        typer.echo(line)
+        write(line)
     if len(changes) < answer["total"]:
         say(f"only the first {len(changes)} of {answer['total']} positions are shown, for lack of room")
     say(summary)

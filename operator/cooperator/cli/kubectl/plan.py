@@ -17,6 +17,7 @@ from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.crd.conditions import SUMMARIES
 from cooperator.local.get import TableOrJson
 from cooperator.scenarios.snapshot import LedBy, Snapshot
+from cooperator.terminal.console import say, write
 
 _UNSEEN = (
     "the answer does not include what only the operator knows (expected, cordoned and quarantined members)"
@@ -67,7 +68,7 @@ def plan(
         seen = see(place, worker)
         found = _snapshot(place, seen)
         if isinstance(found, Snapshot):
-            typer.echo(what_if.answer_text(found, asked, output))
+            write(what_if.answer_text(found, asked, output))
             return
         words = ["kubectl", "plan", worker, "-n", place.namespace, "--here", *asked.words(), "-o", output]
         _in_the_pod(place, words, found, here)
@@ -116,7 +117,7 @@ def _weights(connectors: list[Body]) -> dict[str, float]:
 
 def _in_the_pod(place: ClusterAddress, words: list[str], why: str, here: bool) -> None:
     """Run the command in the operator's pod, with the operator's rights and access to Kafka."""
-    from cooperator.cli.kubectl.kafka import exec_command, kubectl_program, operator_pod, say
+    from cooperator.cli.kubectl.kafka import exec_command, kubectl_program, operator_pod
 
     pod = None if here else operator_pod(place)
     command = exec_command(place, pod, words)

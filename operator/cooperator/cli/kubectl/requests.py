@@ -10,12 +10,12 @@ import uuid
 from typing import Any, Final
 
 from cooperator.cli.kubectl.errors import CommandError
-from cooperator.cli.kubectl.kafka import say
 from cooperator.cli.kubectl.seen import Body, one
 from cooperator.controller.api.client import CONNECTORS
 from cooperator.controller.api.kubeconfig import ClusterAddress
 from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
 from cooperator.controller.offset_requests import FINAL, MOST_BYTES, RequestPhase, mark_of, read_result
+from cooperator.terminal.console import say
 
 _POLL_S: Final = 0.25
 

@@ -6,12 +6,12 @@ The request goes the way of ``kubectl cooperator offsets``, with the same right.
 import typer
 
 from cooperator.cli.kubectl.errors import CommandError, errors_said
-from cooperator.cli.kubectl.kafka import say
 from cooperator.cli.kubectl.options import ConnectorArgument, ContextOption, KubeconfigOption, NamespaceOption
 from cooperator.cli.kubectl.requests import answered
 from cooperator.connectors.state_query import StateError
 from cooperator.controller.api.kubeconfig import connect
 from cooperator.controller.offset_requests import STATE
+from cooperator.terminal.console import say, write
 from cooperator.terminal.state import (
     CUT,
     FormatOption,
@@ -45,6 +45,6 @@ def state(
             raise CommandError(str(error)) from None
         place = connect(namespace, context, kubeconfig)
         answer = answered(place, connector, {"do": STATE, "query": query.encode()}, timeout_s)
-        typer.echo(state_text(answer, output))
+        write(state_text(answer, output))
         if answer["cut"]:
             say(CUT)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import typer
 import yaml
 
 from cooperator.cli.kubectl.errors import errors_said
@@ -21,6 +20,8 @@ from cooperator.cli.kubectl.options import (
 from cooperator.cli.kubectl.seen import Body, see
 from cooperator.cli.kubectl.status_text import status_text
 from cooperator.controller.api.kubeconfig import connect
+from cooperator.model.visible import visible_json, visible_text
+from cooperator.terminal.console import write
 
 
 def status(
@@ -39,16 +40,19 @@ def status(
         place = connect(namespace, context, kubeconfig)
         seen = see(place, worker, everywhere and worker is None)
         if output is OutputFormat.TEXT:
-            typer.echo(status_text(seen, time.time_ns() // 1_000_000))
+            write(status_text(seen, time.time_ns() // 1_000_000))
         else:
-            typer.echo(dumped(seen.workers[0] if worker else _list(seen.workers), output), nl=False)
+            write(dumped(seen.workers[0] if worker else _list(seen.workers), output), end="")
 
 
 def dumped(value: Any, output: OutputFormat) -> str:
     """The value as text, with a final newline."""
     if output is OutputFormat.JSON:
-        return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        return visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if visible_text(text) != text:
+        # With the escapes of YAML, which keep the values.
+        text = yaml.safe_dump(value, sort_keys=False)
     return text
 
 

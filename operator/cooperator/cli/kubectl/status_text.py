@@ -5,6 +5,7 @@ from typing import Any
 
 from cooperator.cli.kubectl.seen import Seen
 from cooperator.crd.conditions import READY
+from cooperator.model.visible import visible_line, visible_lines
 from cooperator.terminal.objects import Body, amiss, milliseconds, status_of
 from cooperator.terminal.tables import (
     age,
@@ -27,7 +28,7 @@ def status_text(seen: Seen, now_ms: int) -> str:
 
 
 def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[str]:
-    yield "\n".join(_header(worker, now_ms))
+    yield visible_lines(_header(worker, now_ms))
     status = status_of(worker)
     members = status.get("members") or ()
     if members:
@@ -78,7 +79,7 @@ def _blocks(worker: Body, connectors: Sequence[Body], now_ms: int) -> Iterator[s
         yield connectors_table(connectors, now_ms)
     last = status.get("lastRebalance")
     if last:
-        yield last_rebalance(last, now_ms)
+        yield visible_line(last_rebalance(last, now_ms))
 
 
 def _header(worker: Body, now_ms: int) -> Iterator[str]:

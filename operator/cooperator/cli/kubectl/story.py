@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import typer
-
 from cooperator.cli.kubectl.errors import CommandError, errors_said, no_such
 from cooperator.cli.kubectl.options import ContextOption, KubeconfigOption, NamespaceOption, TaskArgument
 from cooperator.cli.kubectl.seen import Body, events_of, name_in_kafka, one, pods_of, see
@@ -15,6 +13,7 @@ from cooperator.controller.api.kubeconfig import ClusterAddress, connect
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
 from cooperator.model.text import counted
+from cooperator.terminal.console import write
 
 _PATIENCE_MS = 6_000
 
@@ -53,7 +52,7 @@ def story(
             events = []
         pods = list(pods_of(place, worker["metadata"]["name"]).values())
         sources = Sources(worker, connectors, events, pods, history, missing)
-        typer.echo(story_text(sources, item, time.time_ns() // 1_000_000))
+        write(story_text(sources, item, time.time_ns() // 1_000_000))
 
 
 def _connector(place: ClusterAddress, connectors: Sequence[Body], item: TaskId, name: str) -> Body:

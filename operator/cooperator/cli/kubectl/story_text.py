@@ -9,6 +9,7 @@ from cooperator.crd.status import timestamp
 from cooperator.host.story import PLAN, WORLD, StoryEvent, in_order
 from cooperator.logs import LogHistory
 from cooperator.model import TaskId
+from cooperator.model.visible import visible_lines
 from cooperator.terminal.objects import Body, amiss, milliseconds, name_in_kafka, status_of
 from cooperator.terminal.story import entry_of, log_events, present, task_names
 
@@ -40,7 +41,7 @@ def story_text(sources: Sources, task: TaskId, now_ms: int) -> str:
         for each in amiss(sources.worker)
         if each.get("message") and each["type"] not in SUMMARIES
     ]
-    return "\n".join(
+    return visible_lines(
         [*lines, f"now: {present(sources.worker, sources.connectors, task, now_ms)}", *conditions]
     )
 

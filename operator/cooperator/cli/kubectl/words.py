@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from cooperator.model.visible import visible_line
+
 Words = list[tuple[str, str]]
 """Words with their help."""
 
@@ -39,7 +41,8 @@ def _asked(ctx: typer.Context, incomplete: str, names: Callable[[], Iterator[tup
     chosen = ctx.params.get("connectors") or ()
     try:
         return [
-            (name, help_)
+            # They reach a shell through typer, which escapes nothing.
+            (visible_line(name), visible_line(help_))
             for name, help_ in names()
             if name.startswith(incomplete) and (name == incomplete or name not in chosen)
         ]

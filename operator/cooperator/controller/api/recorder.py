@@ -12,6 +12,7 @@ from cooperator.controller.api.client import EVENTS, Api, ApiError
 from cooperator.controller.names import GROUP, VERSION
 from cooperator.controller.observe import Body
 from cooperator.controller.story import Happening
+from cooperator.model.visible import visible_line
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ _BURST: Final = 25
 _WINDOW_S: Final = 60.0
 _NOTE_LIMIT: Final = 1000
 """In bytes; the API's limit is 1024."""
+_REASON_LIMIT: Final = 128
 
 
 class Recorder:
@@ -37,7 +39,7 @@ class Recorder:
             return
         self._posted.append(now)
         metadata = about["metadata"]
-        note = happening.note.encode()[:_NOTE_LIMIT].decode(errors="ignore")
+        note = visible_line(happening.note).encode()[:_NOTE_LIMIT].decode(errors="ignore")
         manifest = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -47,8 +49,8 @@ class Recorder:
             },
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "type": "Warning" if happening.warning else "Normal",
-            "reason": happening.reason,
-            "action": happening.reason,
+            "reason": visible_line(happening.reason, _REASON_LIMIT),
+            "action": visible_line(happening.reason, _REASON_LIMIT),
             "note": note,
             "reportingController": f"{GROUP}/operator",
             "reportingInstance": os.environ.get("POD_NAME") or os.uname().nodename,

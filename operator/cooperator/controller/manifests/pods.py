@@ -20,6 +20,7 @@ from cooperator.controller.names import (
 )
 from cooperator.crd import Worker
 from cooperator.crd.kafka import Kafka
+from cooperator.crd.pod_merge import merged
 from cooperator.host.member import member_options
 from cooperator.telemetry import ENDPOINT
 
@@ -35,8 +36,6 @@ _STATE: Final = "/state"
 CHECKPOINTS: Final = "/state/checkpoints"
 """The checkpoints of a Worker that names no place for them."""
 _GRACE_S: Final = 30
-_MERGE_KEYS: Final = ("name", "mountPath", "containerPort", "topologyKey", "key", "conditionType")
-"""Keys that identify entries of a list, as in Kubernetes' strategic merge patch for pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +175,17 @@ def template(worker: Worker, defaults: Defaults) -> Manifest:
             }
         ]
     add_rights(worker, pod, container)
-    user = spec.template
-    over = {
-        "metadata": {"labels": dict(user.metadata.labels), "annotations": dict(user.metadata.annotations)},
-        "spec": dict(user.spec),
-    }
-    return with_template(worker, overlay(pod, over))
+    user, metadata = spec.template, pod["metadata"]
+    return with_template(
+        worker,
+        {
+            "metadata": {
+                "labels": {**metadata["labels"], **user.metadata.labels},
+                "annotations": {**metadata["annotations"], **user.metadata.annotations},
+            },
+            "spec": merged(pod["spec"], user.spec),
+        },
+    )
 
 
 def _connect_files(worker: Worker, defaults: Defaults) -> Mapping[str, str]:
@@ -295,32 +299,3 @@ def owner(worker: Worker) -> Manifest:
 
 def _from_field(name: str, path: str) -> Manifest:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
-def overlay(ours: Any, theirs: Any) -> Any:
-    """Lay a user's part of a manifest over ours: mappings, and lists of named entries by their names, are
-    merged; everything else is theirs."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        return {
-            **ours,
-            **{key: overlay(ours[key], value) if key in ours else value for key, value in theirs.items()},
-        }
-    if isinstance(ours, list) and isinstance(theirs, list):
-        return _lists(ours, theirs)
-    return theirs
-
-
-def _lists(ours: list[Any], theirs: list[Any]) -> list[Any]:
-    entries = [*ours, *theirs]
-    named = (
-        k
-        for k in _MERGE_KEYS
-        if all(isinstance(e, dict) and isinstance(e.get(k), str | int) for e in entries)
-    )
-    key = next(named, None)
-    if key is None:
-        return theirs
-    by_key = {entry[key]: entry for entry in ours}
-    for entry in theirs:
-        by_key[entry[key]] = overlay(by_key.get(entry[key], {}), entry)
-    return list(by_key.values())
