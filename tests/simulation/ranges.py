@@ -1,4 +1,4 @@
-"""A long run in pieces: which seeds have run at which state of the code, so that the next piece goes on.
+"""A long run in pieces: which seeds have run with which code, so that the next piece goes on there.
 
 A line of the record is one finished piece: ``CODE FIRST END FAILED``, the digest of the code, the range of
 its seeds (``END`` is not in it), and how many of them broke a promise.
