@@ -19,10 +19,10 @@ LINES = {name: 2 * number for number, name in enumerate(FUNCTIONS, 1)}
 TESTS = """
 import os, signal, subprocess, sys
 import pytest
-from cooperator.planner import step as small
+from cooperator.planner import step
 
 def start(function):
-    code = f"from cooperator.planner import step as small; small.{function}(1); "
+    code = f"from cooperator.planner import step; step.{function}(1); "
     code += "print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", "import sys;" + code], stdin=pipe, stdout=pipe, env={})
@@ -35,26 +35,26 @@ def kill(process):
 
 @pytest.fixture(scope="module")
 def shared():
-    small.in_fixture(1)
+    step.in_fixture(1)
     process = start("in_shared")
     yield
     kill(process)
 
 def test_direct():
-    assert small.direct(1) == 2
+    assert step.direct(1) == 2
 
 def test_both_but_weak():
-    assert small.of_both(5)
+    assert step.of_both(5)
 
 def test_both():
-    assert small.of_both(1) == 2
+    assert step.of_both(1) == 2
 
 def test_killed():
     kill(start("in_killed"))
 
 def test_forked():
     if not (child := os.fork()):
-        small.in_forked(1)
+        step.in_forked(1)
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
 
@@ -62,7 +62,7 @@ def test_shared(shared): pass
 
 def test_shared_again(shared): pass
 """
-LEFT = "tests/test_small.py::test_both"
+LEFT = "tests/test_step.py::test_both"
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
         FILE: SOURCE,
         "operator/cooperator/__init__.py": "",
         "operator/cooperator/planner/__init__.py": "",
-        "tests/test_small.py": TESTS,
+        "tests/test_step.py": TESTS,
         "tests/__init__.py": "",
         "pytest.ini": "[pytest]",
     }.items():
@@ -84,10 +84,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
     for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "small")):
         subprocess.run(["git", *author, *words], cwd=project, check=True)
     names = [line[4:].partition("(")[0] for line in TESTS.splitlines() if line.startswith("def test_")]
-    stayed = [node for name in names if (node := f"tests/test_small.py::{name}") != LEFT]
+    stayed = [node for name in names if (node := f"tests/test_step.py::{name}") != LEFT]
     (folder / "stayed").write_text("\n".join(stayed))
     (folder / "before").write_text(
-        "tests/test_small.py::test_direct\n" + LEFT + "\n\n2 tests collected in 0.01s\n"
+        "tests/test_step.py::test_direct\n" + LEFT + "\n\n2 tests collected in 0.01s\n"
     )
     work = Work(folder / "work", project)
     call(work, "record", "--stayed", str(folder / "stayed"), "--before", str(folder / "before"))
@@ -141,7 +141,7 @@ def test_a_second_recording_runs_what_is_not_recorded(work: Work) -> None:
     call(work, "record", "--stayed", str(folder / "stayed"), "--before", str(folder / "before"))
     again = work.tests.read_text().splitlines()
     assert again[:-1] == kept
-    assert json.loads(again[-1])["test"] == "tests/test_small.py::test_direct"
+    assert json.loads(again[-1])["test"] == "tests/test_step.py::test_direct"
 
 
 def test_a_mutant_is_drawn_and_named_with_the_test_that_left(work: Work) -> None:

@@ -132,7 +132,7 @@ class Tree:
         files = dict.fromkeys(node.partition("::")[0] for node in nodes)
         command = [str(self.python), "-m", "pytest", "-q", "-p", "mutation_plugin", "-p", "no:cacheprovider"]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"CI": "1", "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"}
+        environment |= {"PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"}
         with log.open("wb") as output:
             return subprocess.Popen(
                 [*command, *words, "--mutation-tests", str(listed), *files],

@@ -74,7 +74,13 @@ class FakeGroup:
             c.connector_name: {"state": _TARGETS[c.spec.state].value, "regrouping": False}
             for c in self.connectors.all()
         }
-        return {"leading": self.leading, "tasks": tasks, "members": [], "connectors": known}
+        return {
+            "leading": self.leading,
+            "known": self.leading,
+            "tasks": tasks,
+            "members": [],
+            "connectors": known,
+        }
 
     def config(self) -> ClusterConfig:
         ours = {

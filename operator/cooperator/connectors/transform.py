@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from cooperator.artifacts import find_java, spark_jars
 from cooperator.connectors.options import OptionError, Problem, refuse
 from cooperator.connectors.parsed_select import check_parsed
 from cooperator.connectors.sql_rules import check_columns, check_select
@@ -103,6 +102,9 @@ def _read_elsewhere(session: Any, sql: str) -> "DataFrame":
 @lru_cache(_PARSED_TEXTS)
 def _parsed(sql: str) -> Any:
     """Returns what Spark's parser reads. A JVM for it alone needs no session, and takes a second or two."""
+    # Commands that only apply a manifest read no SELECT, and need not load this.
+    from cooperator.artifacts import find_java, spark_jars
+
     own = str(files("cooperator").joinpath("runtime/jars/cooperator-spark.jar"))
     jars = ":".join([own, *map(str, spark_jars())])
     command = [str(find_java()), "-XX:+UseSerialGC", "-Xmx256m", "-cp", jars, _CLASS]

@@ -119,11 +119,13 @@ def _command(verb: Verb) -> Callable[..., None]:
                     raise ClusterError(_unknown(store, key(name)))
                 return found[0].spec.state
 
-            def write(name: str) -> None:
+            def set_state(name: str) -> None:
                 if not store.set_state(key(name), verb.state):
                     raise ClusterError(_unknown(store, key(name)))
 
-            for sentence in into(verb.state, namespace, connectors, state_of, lambda before: before, write):
+            for sentence in into(
+                verb.state, namespace, connectors, state_of, lambda before: before, set_state
+            ):
                 write(sentence)
             _say_if_down(directory, console)
 
