@@ -9,6 +9,7 @@ terminal (``terminal.console``), a log (``log_lines``), a status (``crd.projecti
 import re
 import unicodedata
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Final
 
 _UNUSUAL: Final = re.compile(r"[^ -~]")
@@ -19,7 +20,7 @@ _IGNORED: Final = re.compile(
 _CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Controls (C0, DEL, C1), formats (bidirectional overrides and isolates, zero width), lone surrogates, and
 the separators of lines and paragraphs."""
-_SHORT: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_SHORT: Final = MappingProxyType({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 _GAP: Final = " … "
 
 
