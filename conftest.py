@@ -12,6 +12,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long tests, too")
 
 
+@pytest.hookimpl(trylast=True)  # once there is a terminal to write to
 def pytest_configure(config: pytest.Config) -> None:
     # The duration of an example depends on the machine more than on the code. A run that decides about a
     # change repeats the same examples: it tells whether the change broke something. Long runs look for more.
