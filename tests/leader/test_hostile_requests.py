@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,11 +199,13 @@ def served(
 def answer(server: Server, text: str) -> tuple[int, bytes]:
     """The status code and the body; CLOSED without an answer."""
     with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
-        try:
+        found = b""
+        with suppress(OSError):  # reset, or closed already
             connection.sendall(text.encode("latin-1"))
-            found = b"".join(iter(lambda: connection.recv(65_536), b""))
-        except ConnectionResetError:
-            found = b""
+            found = connection.recv(65_536)
+            # A server that has answered waits for the rest of a body only if more can come.
+            connection.shutdown(socket.SHUT_WR)
+            found += b"".join(iter(lambda: connection.recv(65_536), b""))
     head, _, body = found.partition(b"\r\n\r\n")
     return (int(head.split(b" ", 2)[1]), body) if head else (CLOSED, b"")
 
