@@ -47,7 +47,7 @@ def test_a_message_without_a_name_proves_nothing(text: str) -> None:
     assert ended_by(text) == frozenset()
 
 
-def test_what_a_watchdog_adds_changes_no_name_and_the_kubelet_takes_all() -> None:
+def test_the_line_of_a_watchdog_changes_no_name_and_the_kubelet_takes_all() -> None:
     starts = tuple(PodIncarnation("0" * 36, f"{number:016x}") for number in range(100))
     message = termination_message(starts[-1], starts[:-1]) + "frozen-by 0123456ab\n"
     assert len(message) < 2_048

@@ -181,7 +181,7 @@ def test_a_late_observation_of_an_earlier_incarnation_does_not_end_the_running_o
     pods.pods["lake-1"] = earlier
     decision = pods.decide()
 
-    assert ended(decision) == set(), "what is reported as running has not ended"
+    assert ended(decision) == set(), "it is reported as running"
     pods.pods["lake-1"] = living
     assert ended(pods.decide()) == {earlier.incarnation}
 

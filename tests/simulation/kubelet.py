@@ -1,4 +1,4 @@
-"""What the API shows of a pod, as its kubelet reports it. The project's own code reads it."""
+"""The API's object of a pod, as its kubelet reports it. The project's own code reads it."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def _terminated(pod: PodObject) -> dict[str, Any]:
         "terminated": {
             "startedAt": finished,
             "finishedAt": finished,
-            # What ends a member here is no task's fault.
+            # No task is to blame for an end here.
             "exitCode": 0,
             "message": termination_message(starts[-1], starts[:-1]),
         }

@@ -204,7 +204,7 @@ class OperatorProcess(Process):
             self._carry_out(action)
 
     def _projected(self) -> dict[str, Any] | None:
-        """What the own leader says; None without one."""
+        """Return the projection of its own leader; None without one."""
         service = self._service
         lead = self.lead
         if service is None or lead is None or service._logs is None:

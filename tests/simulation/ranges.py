@@ -44,7 +44,7 @@ def note(record: Path, piece: Piece) -> None:
 
 
 def left(seeds: range, done: Iterable[Piece], piece: int = PIECE) -> Iterator[range]:
-    """What of ``seeds`` is in no piece of ``done``, in ranges of at most ``piece`` seeds."""
+    """Yield the ranges of ``seeds`` that are in no piece of ``done``; each has at most ``piece`` seeds."""
     at = seeds.start
     for known in sorted(done, key=lambda each: each.first):
         yield from _pieces(at, min(known.first, seeds.stop), piece)

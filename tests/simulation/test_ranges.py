@@ -14,7 +14,7 @@ pieces = st.builds(
 
 
 @given(start=st.integers(0, 40), count=st.integers(0, 40), done=st.lists(pieces, max_size=5))
-def test_what_is_left_and_what_is_done_are_all_seeds_once(start: int, count: int, done: list[Piece]) -> None:
+def test_ranges_that_are_left_and_done_are_all_seeds_once(start: int, count: int, done: list[Piece]) -> None:
     seeds = range(start, start + count)
     left = [seed for piece in ranges.left(seeds, done, 7) for seed in piece]
     ran = {seed for piece in done for seed in range(piece.first, piece.end)}

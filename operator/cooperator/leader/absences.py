@@ -135,7 +135,7 @@ def awaited(memory: Memory, evicted: Iterable[Member], unread: Iterable[Member])
 
 
 def place(member: Member) -> str:
-    """What the incarnations of ``member`` are counted by: its identity.
+    """Return the name under which incarnations of ``member`` are counted: its identity.
 
     Of stock workers that share a client id it is the client id and the address: the further ones at an
     address (``identities``) have identities of their own, but nothing tells which of them is back there.

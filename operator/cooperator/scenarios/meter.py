@@ -8,8 +8,8 @@ from cooperator.model import TaskId
 from cooperator.scenarios.workers import Process
 
 HAND_OVER_MS: Final = 1_000
-"""What the stop and the start of a running item cost at least, under every policy, unless a scenario says
-it: its ``rejoin_ms`` is the time from a revocation to the round that assigns the item elsewhere."""
+"""The least cost of the stop and the start of a running item, under every policy, where no scenario has a
+``rejoin_ms``, the time from a revocation to the round that assigns the item elsewhere."""
 
 
 @dataclass(slots=True)

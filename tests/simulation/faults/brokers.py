@@ -28,7 +28,7 @@ class LogsAreDown(Fault):
 
 
 class LogReaderHangs(Fault):
-    """What one process reads of its topics is not delivered to it; everything else of it runs."""
+    """One process gets nothing from its topics; everything else of it runs."""
 
     def happen(self) -> str:
         simulation = self.simulation
