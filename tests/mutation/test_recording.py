@@ -22,9 +22,9 @@ import pytest
 from cooperator.planner import step as small
 
 def start(function):
-    code = f"from cooperator.planner import step as small; small.{function}(1); print(flush=True); sys.stdin.read()"
-    pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", "import sys;" + code], stdin=pipe, stdout=pipe, env={})
+    code = f"import sys; small.{function}(1); print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", f"from cooperator.planner import step as small; {code}"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={})
     process.stdout.readline()
     return process
 
