@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import sysconfig
 import time
 import venv
@@ -41,15 +40,22 @@ class Outcome:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends, and clean up at SIGTERM."""
+    """Become the parent of descendants whose parent ends, and end with all of them at a signal."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end_with_descendants)
 
 
 def serve_a_parent() -> None:
     """The same, for a worker, which ends with its parent."""
     adopt_orphans()
     ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
+
+
+def _end_with_descendants(number: int, frame: object) -> None:
+    """Not by an exception: a pool's worker reports each, and goes on with its next task."""
+    end_descendants()
+    os._exit(128 + number)
 
 
 def end_descendants() -> None:
