@@ -11,7 +11,7 @@ execute, and the tests that stayed are to find them::
 A file of IDS has one node id, file or folder in a line, and may be the output of ``pytest --collect-only
 -q``. With ``--before``, the tests that left are those of this listing that did not stay. ``record`` and
 ``run`` go on where an earlier call was interrupted. Everything happens in clones of the commit (``tree``), in
-FOLDER; the tests run with CI set, so that they repeat the same examples.
+FOLDER; Hypothesis repeats the same examples, as in every run.
 
 Modules: ``probe`` and ``plugin`` record the statements that each test executes, ``mutants`` draws faults,
 ``verdicts`` runs tests against them, ``report`` writes the table, ``work`` reads and writes FOLDER.
