@@ -29,8 +29,10 @@ from cooperator.cli.kubectl.story_text import story_text as story_of_cluster
 from cooperator.cli.kubectl.words import _asked
 from cooperator.controller.api.recorder import Recorder
 from cooperator.controller.story import Happening
+from cooperator.crd import from_object, parse
 from cooperator.crd import status as statuses
 from cooperator.crd.conditions import Condition
+from cooperator.crd.imported import Imported
 from cooperator.crd.projection import Projection
 from cooperator.leader.endpoint import MetricsPage, json_answer
 from cooperator.local.story import story_text as story_of_machine
@@ -96,6 +98,23 @@ def test_yaml_is_read_as_the_same_value(text: str) -> None:
     said = dumped({"a": text}, OutputFormat.YAML)
     assert acting(said) == []
     assert yaml.safe_load(said) == {"a": text}
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_manifests_are_read_as_the_same_values(text: str) -> None:
+    spec = {"workerRef": {"name": "lake"}, "class": "noop", "config": {"a": text}}
+    made = from_object(
+        {
+            "apiVersion": "cooperator.dev/v1alpha1",
+            "kind": "Connector",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+    )
+    said = Imported(((made, (text,)),), left_out={text: text}, refusals=(text,)).text()
+    assert acting(said) == []
+    [read] = parse(said, "a.yaml")
+    assert read == made
 
 
 def drawn(what: Any) -> str:

@@ -22,6 +22,7 @@ from cooperator.crd.kafka import Kafka
 from cooperator.crd.manifests import Resource, dump
 from cooperator.crd.worker import Worker
 from cooperator.model import RESERVED, ClusterConfig, ConnectorConfig, TargetState
+from cooperator.model.visible import visible_line
 
 _SECRET: Final = re.compile(
     r"password|passwd|passphrase|secret|jaas|token|credential|private\.?key|access\.?key|api\.?key"
@@ -78,12 +79,15 @@ class Imported:
 
     def text(self) -> str:
         """The manifests, with the warnings as comments. The text is deterministic."""
-        parts = [
-            "".join(f"# {note}\n" for note in notes) + dump([resource]) for resource, notes in self.resources
-        ]
-        last = "".join(f"# Skipped: connector {name!r}: {why}\n" for name, why in self.left_out.items())
-        first = "".join(f"# This group cannot be led: {refusal}\n" for refusal in self.refusals)
+        parts = ["".join(map(_comment, notes)) + dump([resource]) for resource, notes in self.resources]
+        last = "".join(_comment(f"Skipped: connector {name!r}: {why}") for name, why in self.left_out.items())
+        first = "".join(_comment(f"This group cannot be led: {refusal}") for refusal in self.refusals)
         return first + "---\n".join(parts) + last
+
+
+def _comment(text: str) -> str:
+    # More than one line would be a part of the manifest.
+    return f"# {visible_line(text)}\n"
 
 
 def imported(

@@ -15,7 +15,7 @@ from cooperator.crd.errors import FieldProblem, ResourceError
 from cooperator.crd.explain import explain, show
 from cooperator.crd.projection import Projection
 from cooperator.crd.worker import Worker
-from cooperator.crd.yamldoc import SCALARS, Document, read_documents
+from cooperator.crd.yamldoc import SCALARS, Document, read_documents, visible_yaml
 from cooperator.model.text import suggestion
 
 Resource: TypeAlias = Worker | Connector
@@ -67,7 +67,7 @@ def to_manifest(resource: Resource, status: Projection | None = None) -> dict[st
 
 def dump(resources: Iterable[Resource]) -> str:
     """YAML that :func:`parse` reads back to equal resources."""
-    return yaml.dump_all(map(to_manifest, resources), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return visible_yaml(map(to_manifest, resources), _Dumper)
 
 
 class _Dumper(yaml.SafeDumper):

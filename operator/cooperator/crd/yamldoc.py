@@ -7,13 +7,14 @@ values are counted as aliases are expanded.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import yaml
 
 from cooperator.crd.errors import FieldProblem, ResourceError
+from cooperator.model.visible import visible_text
 
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value] | None"
 Path: TypeAlias = tuple[str | int, ...]
@@ -164,6 +165,18 @@ class _Reading:
         return ResourceError(
             FieldProblem(self._source, text, self._number, node.start_mark.line + 1, field=name)
         )
+
+
+def visible_yaml(documents: Iterable[Any], dumper: type[yaml.SafeDumper] = yaml.SafeDumper) -> str:
+    """The documents as text, with nothing hidden in it: YAML's own escapes keep the values."""
+
+    def text(allow_unicode: bool) -> str:
+        made: str = yaml.dump_all(found, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode)
+        return made
+
+    found = list(documents)
+    plain = text(allow_unicode=True)
+    return plain if visible_text(plain) == plain else text(allow_unicode=False)
 
 
 def _whole_number(text: str) -> int:

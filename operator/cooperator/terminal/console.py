@@ -114,12 +114,12 @@ def run(program: typer.Typer, name: str) -> NoReturn:
         code = 1
     except Exception as error:
         # A ClickException of the click that typer has in it, which has no public name.
-        if not isinstance(code := getattr(error, "exit_code", None), int):
+        if not hasattr(error, "format_message"):
             raise
-        context = getattr(error, "ctx", None)
-        if context is not None:
+        if context := getattr(error, "ctx", None):
             say(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n")
-        Console().error(error.format_message())  # type: ignore[attr-defined]
+        Console().error(error.format_message())
+        code = getattr(error, "exit_code", 1)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

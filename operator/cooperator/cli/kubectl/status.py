@@ -5,8 +5,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from cooperator.cli.kubectl.errors import errors_said
 from cooperator.cli.kubectl.options import (
     AllNamespacesOption,
@@ -20,7 +18,8 @@ from cooperator.cli.kubectl.options import (
 from cooperator.cli.kubectl.seen import Body, see
 from cooperator.cli.kubectl.status_text import status_text
 from cooperator.controller.api.kubeconfig import connect
-from cooperator.model.visible import visible_json, visible_text
+from cooperator.crd.yamldoc import visible_yaml
+from cooperator.model.visible import visible_json
 from cooperator.terminal.console import write
 
 
@@ -49,11 +48,7 @@ def dumped(value: Any, output: OutputFormat) -> str:
     """The value as text, with a final newline."""
     if output is OutputFormat.JSON:
         return visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
-    if visible_text(text) != text:
-        # With the escapes of YAML, which keep the values.
-        text = yaml.safe_dump(value, sort_keys=False)
-    return text
+    return visible_yaml([value])
 
 
 def _list(items: Sequence[Body]) -> dict[str, Any]:
