@@ -174,15 +174,21 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
         ".automountServiceAccountToken is true, and the account is 'default', which this installation",
     ),
 }
+# Entries of lists that cannot be merged, refused when the Worker is read.
+UNMERGEABLE: Mapping[str, tuple[dict[str, Any], str]] = {
+    "a volume as a number": ({"volumes": [5]}, "volumes[0] is no mapping: write one with name"),
+    "a volume without a name": ({"volumes": [{"emptyDir": {}}]}, "volumes[0] has no name, by which"),
+    "a name as a mapping": ({"volumes": [{"name": {}}]}, "volumes[0] has no name, by which"),
+    "mounts without a path": (
+        own(volumeMounts=[{"name": "a"}]),
+        "volumeMounts[0] has no mountPath, by which",
+    ),
+}
 # Wrong types, refused even where an installation allows any template: rendering must not fail on them.
 MISTYPED: Mapping[str, tuple[dict[str, Any], str]] = {
     "volumes as a text": ({"volumes": "none"}, ".volumes is 'none': write a list"),
     "volumes that are nothing": ({"volumes": None}, ".volumes is null: write a list"),
-    "a volume as a number": ({"volumes": [5]}, ".volumes[0] is 5: write a mapping with name"),
-    "a volume without a name": ({"volumes": [{"emptyDir": {}}]}, ".volumes[0].name is null: use a string"),
-    "a name as a mapping": ({"volumes": [{"name": {}}]}, ".volumes[0].name is a mapping: use a string"),
     "variables as a mapping": (own(env={"A": "1"}), ".containers[0].env is a mapping: write a list"),
-    "mounts without a path": (own(volumeMounts=[{"name": "a"}]), ".volumeMounts[0].mountPath is null: use"),
     "tolerations as a flag": ({"tolerations": True}, ".tolerations is true: write a list"),
     "a context as a list": ({"securityContext": []}, ".securityContext is a list: write a mapping"),
 }
@@ -228,6 +234,14 @@ def test_settings_above_level_restricted_are_refused_unless_the_installation_all
 def test_wrong_types_are_refused_by_every_installation(case: str, allowance: Allowance) -> None:
     spec, said = MISTYPED[case]
     assert said in not_allowed(worker(spec), allowance)
+
+
+@pytest.mark.parametrize("case", UNMERGEABLE)
+def test_entries_that_cannot_be_merged_are_refused_with_the_worker(case: str) -> None:
+    spec, said = UNMERGEABLE[case]
+    with pytest.raises(ResourceError) as refused:
+        worker(spec)
+    assert said in str(refused.value)
 
 
 def test_common_templates_are_allowed() -> None:
