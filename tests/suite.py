@@ -28,20 +28,14 @@ SLOWEST = 10
 """The end of a run names this number of tests."""
 CHECKED_SEEDS = 20
 """``check`` runs this number of fixed seeds of the simulation, and as many fresh ones."""
-NICENESS = 5
-"""Parts that compute give way to those that wait for real parts, and use what these leave."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """``words`` are arguments of pytest; minutes are of two calm cores with warm caches.
-
-    ``computes``: it keeps both cores busy; other parts mostly wait.
-    """
+    """``words`` are arguments of pytest; minutes are of two calm cores with warm caches."""
 
     name: str
     words: tuple[str, ...]
-    computes: bool
     minutes: float
     long_minutes: float
 
@@ -91,7 +85,6 @@ def read_parts(root: Path = ROOT) -> dict[str, Part]:
         name: Part(
             name,
             (*part["tests"], *part["options"], *(f"--ignore={path}" for path in of_others(part["tests"]))),
-            part["computes"],
             part["minutes"],
             part["long-minutes"],
         )
@@ -122,33 +115,24 @@ def run_tests(
         return run_lanes([[pytest_command("tests", pytest_words, reports, long=long)]], ROOT)
     chosen = [part for part in parts.values() if only in (None, part.name)]
     say(announce(chosen, long))
-    lanes = [
-        [
-            pytest_command(part.name, part.words, reports, long=long, niceness=NICENESS * part.computes)
-            for part in chosen
-            if part.computes is computes
-        ]
-        for computes in (True, False)
-    ]
+    # In turn: together they keep two cores no busier, and tests with real parts wait for each other.
+    lane = [pytest_command(part.name, part.words, reports, long=long) for part in chosen]
     static = run_lanes(static_checks(), ROOT) if only in (None, STATIC) else []
-    return [*static, *run_lanes(lanes, ROOT)]
+    return [*static, *run_lanes([lane], ROOT)]
 
 
 def announce(parts: Sequence[Part], long: bool) -> str:
-    """Returns how long these parts take: those that compute run beside the others."""
-    lanes = [[part for part in parts if part.computes is computes] for computes in (True, False)]
-    minutes = max(sum(part.minutes for part in lane) for lane in lanes)
-    hours = max(sum(part.long_minutes for part in lane) for lane in lanes) / 60
+    """Returns how long these parts take."""
+    minutes = sum(part.minutes for part in parts)
+    hours = sum(part.long_minutes for part in parts) / 60
     text = f"these tests take some {minutes:.0f} minutes on two calm cores"
     return f"{text}, and the long ones {hours:.1f} hours more" if long else text
 
 
-def pytest_command(
-    name: str, words: Sequence[str], reports: Path, *, long: bool = False, niceness: int = 0
-) -> Command:
+def pytest_command(name: str, words: Sequence[str], reports: Path, *, long: bool = False) -> Command:
     """Returns pytest with these words."""
     pytest = (sys.executable, "-m", "pytest", f"--junitxml={reports / name}.xml")
-    return Command(name, (*pytest, *words, *(("--long",) if long else ())), niceness=niceness)
+    return Command(name, (*pytest, *words, *(("--long",) if long else ())))
 
 
 def static_checks() -> list[list[Command]]:

@@ -20,12 +20,11 @@ TEARDOWN_S = 60.0
 
 @dataclass(frozen=True)
 class Command:
-    """``is_quiet``: its output matters only if it fails. ``niceness``: how far it gives way to others."""
+    """``is_quiet``: its output matters only if it fails."""
 
     name: str
     words: tuple[str, ...]
     is_quiet: bool = False
-    niceness: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,10 +103,9 @@ def run_lanes(lanes: Sequence[Sequence[Command]], directory: Path) -> list[Resul
 def _start(command: Command, lane: list[Command], directory: Path, is_alone: bool) -> _Running:
     say(f"{command.name}: {' '.join(command.words)}")
     output = None if is_alone else tempfile.TemporaryFile()  # noqa: SIM115 (closed by _show)
-    prefix = ("nice", "-n", str(command.niceness)) if command.niceness else ()
     # A session of its own: a Ctrl-C reaches it once, from here.
     child = subprocess.Popen(
-        [*prefix, *command.words],
+        command.words,
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=output,
@@ -137,3 +135,4 @@ def _interrupt(running: dict[int, _Running]) -> None:
             each.child.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             each.child.kill()
+        _show(each, Result(each.command.name, each.child.returncode or 1, time.monotonic() - each.began_s))

@@ -18,9 +18,7 @@ from tests.harness.support import eventually
 from tests.long_list import sources
 from tests.suite import ROOT
 
-COMPUTING = ["units", "simulation", "runtime"]
-WAITING = ["e2e", "operator", "members", "stock"]
-PARTS = [*COMPUTING, *WAITING]
+PARTS = ["units", "simulation", "runtime", "e2e", "operator", "members", "stock"]
 STATIC = ["lint", "format", "types", "imports", "classes"]
 
 
@@ -32,7 +30,6 @@ class Commands:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: dict[str, list[str]] = {}
-        self.niceness: dict[str, int] = {}
         self.failing: set[str] = set()
         self.durations_s: dict[str, float] = {}
         monkeypatch.setattr(suite, "run_lanes", self._run_lanes)
@@ -45,7 +42,6 @@ class Commands:
 
     def _run(self, command: Command) -> Result:
         self.ran[command.name] = [*command.words]
-        self.niceness[command.name] = command.niceness
         report = ElementTree.Element("testsuites")
         for test, seconds in self.durations_s.items():
             ElementTree.SubElement(report, "testcase", classname="tests.a", name=test, time=str(seconds))
@@ -106,12 +102,6 @@ def test_a_part_that_does_not_exist_is_refused_with_those_that_do(
     assert commands.ran == {}
 
 
-def test_parts_that_compute_give_way_to_those_that_wait(commands: Commands) -> None:
-    suite.main(["tests"])
-    nicer = {name for name, niceness in commands.niceness.items() if niceness > 0}
-    assert nicer == {*COMPUTING}
-
-
 def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     suite.main(["tests", "e2e", "-s", "-k", "drained"])
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
@@ -129,8 +119,7 @@ def test_the_time_is_announced_and_that_of_the_long_tests_if_they_run(
 ) -> None:
     parts = suite.read_parts()
     minutes, long = (
-        max(sum(getattr(parts[part], name) for part in lane) for lane in (COMPUTING, WAITING))
-        for name in ("minutes", "long_minutes")
+        sum(getattr(part, name) for part in parts.values()) for name in ("minutes", "long_minutes")
     )
     suite.main(["tests"])
     said = capsys.readouterr().out
