@@ -68,11 +68,11 @@ def raise_on_signals() -> None:
 def run_lanes(lanes: Sequence[Sequence[Command]], directory: Path) -> list[Result]:
     """Runs everything in ``directory``, also after a failure. Returns the results in the order of the lanes.
 
-    The output of a command is printed in one piece when it ends, and at once if it is the only one.
+    The output of a command is printed in one piece when it ends, and at once if there is one lane.
     Raises :exc:`Interrupted` after a signal, when what ran has ended.
     """
     queues = [list(lane) for lane in lanes]
-    is_alone = sum(map(len, queues)) == 1
+    is_alone = len(queues) == 1
     running: dict[int, _Running] = {}
     results: dict[str, Result] = {}
 

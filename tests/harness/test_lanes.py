@@ -33,11 +33,11 @@ def test_a_lane_runs_in_turn_and_beside_the_others(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_a_result_and_the_lane_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     results = run([[python("bad", "print('why'); raise SystemExit(3)"), python("good", "pass")]], tmp_path)
     assert (results["bad"].code, results["good"].code) == (3, 0)
-    said = capsys.readouterr().out
+    said = capfd.readouterr().out
     assert "why" in said
     assert "bad: FAILED with 3" in said
 
