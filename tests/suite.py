@@ -1,20 +1,21 @@
 """The commands ``run.py check`` and ``run.py tests``, in the project's own environment (``python -m tests``).
 
 The parts of the tests and their times stand in ``pyproject.toml`` (``tool.cooperator.parts``). A run that
-decides about a change is the same on every machine: no environment variable adds or removes a test, and a
-test that fails once fails the run (docs/decisions/028). Tests marked ``long`` run with ``--long`` only.
+decides about a change is the same on every machine: no environment variable adds or removes a test. Tests
+marked ``long`` run with ``--long`` only.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import tempfile
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.harness.lanes import Command, Interrupted, Result, raise_on_signals, run_lanes, say
@@ -26,6 +27,11 @@ ROOT = Path(__file__).resolve().parents[1]
 STATIC = "static"
 SLOWEST = 10
 """The end of a run names this number of tests."""
+SIMULATION = "simulation"
+"""Its failures are never tried again: a seed that fails there fails always."""
+MOST_SECOND_TRIES = 3
+"""More failures than this in one part are not due to chance (docs/decisions/028). Parametrized cases that
+share a fixture count as one."""
 CHECKED_SEEDS = 20
 """``check`` runs this number of fixed seeds of the simulation, and as many fresh ones."""
 
@@ -115,10 +121,33 @@ def run_tests(
         return run_lanes([[pytest_command("tests", pytest_words, reports, long=long)]], ROOT)
     chosen = [part for part in parts.values() if only in (None, part.name)]
     say(announce(chosen, long))
-    # In turn: together they keep two cores no busier, and tests with real parts wait for each other.
-    lane = [pytest_command(part.name, part.words, reports, long=long) for part in chosen]
-    static = run_lanes(static_checks(), ROOT) if only in (None, STATIC) else []
-    return [*static, *run_lanes([lane], ROOT)]
+    results = run_lanes(static_checks(), ROOT) if only in (None, STATIC) else []
+    for part in chosen:
+        results += run_part(part, reports, long)
+    return results
+
+
+def run_part(part: Part, reports: Path, long: bool) -> list[Result]:
+    """Runs a part. A few failures among real parts are tried once more, alone, and named (docs/decisions/028)."""
+    cache = reports / f"{part.name}-cache"
+    words = (*part.words, "-o", f"cache_dir={cache}")
+    [result] = run_lanes([[pytest_command(part.name, words, reports, long=long)]], ROOT)
+    failed = read_failed(cache)
+    tests = {name.partition("[")[0] for name in failed}
+    if result.code != 1 or part.name == SIMULATION or not 0 < len(tests) <= MOST_SECOND_TRIES:
+        return [result]
+    if not all("::" in test for test in tests):  # could not be collected
+        return [result]
+    [again] = run_lanes([[pytest_command(f"{part.name}, again and alone", failed, reports, long=long)]], ROOT)
+    for test in failed if again.code == 0 else ():
+        say(f"UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
+    return [replace(result, code=again.code), again]
+
+
+def read_failed(cache: Path) -> list[str]:
+    """Returns the tests that pytest has noted as failed."""
+    noted = cache / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(noted.read_text())) if noted.exists() else []
 
 
 def announce(parts: Sequence[Part], long: bool) -> str:

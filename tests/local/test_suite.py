@@ -1,6 +1,7 @@
 """``run.py check`` and ``run.py tests``: what they run, what fails them, and that no variable changes it."""
 
 import ast
+import json
 import os
 import re
 import signal
@@ -31,6 +32,7 @@ class Commands:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: dict[str, list[str]] = {}
         self.failing: set[str] = set()
+        self.failed: list[str] = []
         self.durations_s: dict[str, float] = {}
         monkeypatch.setattr(suite, "run_lanes", self._run_lanes)
         # Signals are of the whole process.
@@ -48,6 +50,11 @@ class Commands:
         for word in command.words:
             if word.startswith("--junitxml="):
                 ElementTree.ElementTree(report).write(word.partition("=")[2])
+        for word in command.words:
+            if word.startswith("cache_dir="):
+                noted = Path(word.partition("=")[2], "v", "cache", "lastfailed")
+                noted.parent.mkdir(parents=True)
+                noted.write_text(json.dumps(dict.fromkeys(self.failed, True)))
         return Result(command.name, int(command.name in self.failing), 1.0)
 
     def long(self) -> set[str]:
@@ -143,6 +150,36 @@ def test_one_failure_fails_the_run_and_is_shown_and_the_rest_runs_all_the_same(
     assert {name for name, outcome in shown.items() if outcome == "FAILED"} == {failing}
 
 
+AGAIN = "members, again and alone"
+
+
+@pytest.mark.parametrize(
+    ("part", "failed", "steady", "code", "ran"),
+    [
+        ("members", ["tests/a.py::test_it"], False, 0, ["members", AGAIN]),
+        ("members", ["tests/a.py::test_it"], True, 1, ["members", AGAIN]),
+        ("members", [f"tests/{number}.py::test_it" for number in range(4)], False, 1, ["members"]),
+        ("members", [f"tests/a.py::test_it[{number}]" for number in range(8)], False, 0, ["members", AGAIN]),
+        ("simulation", ["tests/a.py::test_it"], False, 1, ["simulation"]),
+    ],
+)
+def test_a_few_failures_are_tried_again_alone_and_named(
+    commands: Commands,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+    failed: list[str],
+    steady: bool,
+    code: int,
+    ran: list[str],
+) -> None:
+    commands.failing, commands.failed = {part, *([AGAIN] if steady else [])}, failed
+    assert suite.main(["tests", "--only", part]) == code
+    assert list(commands.ran) == ran
+    if len(ran) > 1:
+        assert commands.ran[AGAIN][-len(failed) :] == failed
+    assert ("UNSTEADY" in capsys.readouterr().out) == (code == 0)
+
+
 def test_the_slowest_tests_are_named_slowest_first(
     commands: Commands, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,7 +271,7 @@ def test_a_signal_ends_pytest_with_its_fixtures_and_is_the_exit_code(
     assert f"ended by {number.name}" in log.read_text()
 
 
-def test_a_test_that_fails_once_fails_the_run(tmp_path: Path) -> None:
+def test_a_named_test_that_fails_once_fails_the_run(tmp_path: Path) -> None:
     child = start(tmp_path, UNSTEADY)
     assert child.wait(120) == 1
     said = (tmp_path / "log").read_text()
