@@ -128,7 +128,7 @@ def run_tests(
 
 
 def run_part(part: Part, reports: Path, long: bool) -> list[Result]:
-    """Runs a part. A few failures among real parts are tried once more, alone, and named (docs/decisions/028)."""
+    """Runs a part. A few failures among real parts are tried once more, alone, and named (decision 028)."""
     cache = reports / f"{part.name}-cache"
     words = (*part.words, "-o", f"cache_dir={cache}")
     [result] = run_lanes([[pytest_command(part.name, words, reports, long=long)]], ROOT)
