@@ -65,7 +65,7 @@ class Prometheus:
 
     def __enter__(self) -> Self:
         self._server.start()
-        self._server.wait_until(self._is_ready, 60)
+        self._server.wait_until(self._is_ready)
         self._follower.start()
         return self
 

@@ -21,9 +21,6 @@ from tests.kubernetes.binaries import Binaries, binaries
 from tests.kubernetes.certificates import Authority
 from tests.kubernetes.processes import Server, documents, free_ports, said
 
-START_S = 60.0
-"""Time that a part may take to get ready: a machine that does many things at once is slow."""
-
 
 class ControlPlane:
     """A running control plane; made by ``ControlPlane.start``.
@@ -77,7 +74,7 @@ class ControlPlane:
             if scheduler:
                 plane.scheduler.start()
             if controllers:
-                plane.controller_manager.wait_until(plane._has_default_account, START_S)
+                plane.controller_manager.wait_until(plane._has_default_account)
             yield plane
         except BaseException:
             # Where the test says why it failed; pytest shows it.
@@ -95,7 +92,7 @@ class ControlPlane:
     def start_api_server(self) -> None:
         """Start it, or start it again: same port, same certificates, same data. Returns when it is ready."""
         self.api_server.start()
-        self.api_server.wait_until(self.is_ready, START_S)
+        self.api_server.wait_until(self.is_ready)
 
     def restart_api_server(self) -> None:
         """-9 and a new one: every watch and every request that is under way is cut off."""

@@ -28,7 +28,6 @@ from tests.kubernetes.images import (
 )
 from tests.kubernetes.processes import Server, ServerFailed
 
-READY_S = 60.0
 _BLOBS: Final = "io.containerd.content.v1.content/blobs/sha256/*"
 
 
@@ -53,7 +52,7 @@ class Containerd:
 
     def start(self) -> None:
         self.server.start()
-        self.server.wait_until(lambda: self._ctr("version").returncode == 0, READY_S)
+        self.server.wait_until(lambda: self._ctr("version").returncode == 0)
 
     def import_archive(self, archive: Path) -> None:
         done = self._ctr("images", "import", str(archive))

@@ -42,8 +42,6 @@ from tests.kubernetes.slots import (
     remove_cgroups,
 )
 
-READY_S = 90.0
-
 
 class Node:
     """One node. ``up`` returns when Kubernetes calls it Ready; it ends in the ways that machines end."""
@@ -162,7 +160,7 @@ class Node:
             self._folder / "kubelet.log",
         )
         self.kubelet.start()
-        self.kubelet.wait_until(lambda: self._heard_since(began), READY_S)
+        self.kubelet.wait_until(lambda: self._heard_since(began))
 
     def _heard_since(self, time_s: float) -> bool:
         """Ready, and not by the word of an earlier incarnation."""

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cooperator.local.settings import free_port
 from tests.harness.support import freeze
+
+READY_S: Final = 200.0
+"""A machine that does many things at once is slow; a server that ends is noticed at once."""
 
 
 class ServerFailed(Exception):
@@ -93,7 +96,7 @@ class Server:
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def wait_until(self, ready: Callable[[], bool], timeout_s: float) -> None:
+    def wait_until(self, ready: Callable[[], bool], timeout_s: float = READY_S) -> None:
         """Until ``ready``; ServerFailed, with the end of the log, if it ends or time runs out before."""
         deadline = time.monotonic() + timeout_s
         while not ready():

@@ -67,7 +67,7 @@ def _running(plane: ControlPlane, slot: Slot) -> Iterator[None]:
     server = Server("kube-proxy", command, plane.folder / "kube-proxy.log")
     server.start()
     try:
-        server.wait_until(lambda: serves(slot), 60)
+        server.wait_until(lambda: serves(slot))
         yield
     finally:
         server.kill()
