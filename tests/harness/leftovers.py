@@ -68,6 +68,8 @@ def abandoned_processes() -> Iterator[psutil.Process]:
     """Yields what has outlived a process of a run, and all that this has started; never this process."""
     children: dict[int, list[psutil.Process]] = {}
     found: list[psutil.Process] = []
+    # Numbers may have new processes since the warden's last look, which psutil would not notice.
+    psutil.process_iter.cache_clear()
     for process in psutil.process_iter(["ppid"]):
         children.setdefault(process.info["ppid"], []).append(process)
         if any(not owner.lives for owner in _owners(process)):
