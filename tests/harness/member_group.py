@@ -18,6 +18,7 @@ import psutil
 
 from cooperator.leader.service import LeaderService
 from cooperator.local import processes
+from cooperator.model import INSTANCE
 from cooperator.planner.view import Facts
 from tests.harness.journal import Journal
 from tests.harness.leader_process import desired_of, settings_of
@@ -112,6 +113,9 @@ class MemberGroup:
             status = leader.status()
             members = {member["identity"] for member in status.get("members", ())}
             assert members == set(identities), members
+            # A connector whose instance has not made its tasks yet moves nothing, either.
+            made = {task["connector"] for task in status["tasks"] if task["task"] != INSTANCE}
+            assert made == set(status["connectors"]), made
             return bool(status["settled"])
 
         eventually(rests, 120, "all members are in the group, and nothing moves")

@@ -243,7 +243,7 @@ def _lists_with_keys(below: str) -> dict[str, JsonValue]:
             "x-kubernetes-list-map-keys": list(keys),
             "items": {
                 **_ANYTHING,
-                "description": "an entry, as in a pod",
+                "description": "an entry of the list",
                 "required": list(keys),
                 "properties": {key: {**_KEY, "description": "identifies the entry"} for key in keys},
             },
