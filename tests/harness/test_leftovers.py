@@ -115,7 +115,7 @@ def test_the_next_run_reports_what_it_cleaned_up(killed_with_its_warden: NestedR
     assert not killed_with_its_warden.living()
     assert killed_with_its_warden.output() == ""
     assert "cleaned up after a killed test run: " in output
-    assert "processes (" in output
+    # The warden of another run on this machine may have ended the processes first; the folder is this test's.
     assert "1 temporary folder" in output
     assert "1 passed" in output
 
