@@ -76,7 +76,7 @@ _volumes = _unique(
 
 
 def templates() -> st.SearchStrategy[dict[str, Any]]:
-    """What a user may write into ``spec.template.spec``."""
+    """Values that a user may write into ``spec.template.spec``."""
     return st.fixed_dictionaries(
         {},
         optional={

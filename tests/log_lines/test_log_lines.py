@@ -100,7 +100,7 @@ def test_a_text_line_ends_with_the_event(capsys: pytest.CaptureFixture[str]) -> 
     assert with_event.endswith(" INFO    tests.lines: evicting lake-1 [Pod/lake-1/4711]")
 
 
-def test_what_nobody_catches_is_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+def test_uncaught_exceptions_and_warnings_are_records(capsys: pytest.CaptureFixture[str]) -> None:
     begin(LogFormat.JSON)
 
     def fail() -> None:

@@ -27,7 +27,7 @@ def test_escaping_twice_is_escaping_once(text: str) -> None:
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]).filter(lambda c: not acting(c))))
-def test_what_is_visible_stays(text: str) -> None:
+def test_visible_text_stays(text: str) -> None:
     assert visible_line(text) == text
 
 

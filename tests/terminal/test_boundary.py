@@ -48,7 +48,7 @@ _MODULES = {"click", "curses", "faulthandler", "getpass"}
 
 
 def writers(tree: ast.AST) -> Iterator[str]:
-    """What a module uses that writes to a terminal or a log by itself."""
+    """Yields each thing that a module uses to write to a terminal or a log by itself."""
     consoles = {"Console", "RichConsole"} & {
         name.asname or name.name
         for node in ast.walk(tree)

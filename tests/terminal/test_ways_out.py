@@ -118,7 +118,7 @@ def test_manifests_are_read_as_the_same_values(text: str) -> None:
 
 
 def drawn(what: Any) -> str:
-    """What a terminal gets, without rich's own colours: any escape is from ``what``."""
+    """Returns the text that a terminal gets, without rich's own colours: any escape is from ``what``."""
     file = io.StringIO()
     Screen(file=file, force_terminal=True, color_system=None, width=300).print(what)
     return file.getvalue()

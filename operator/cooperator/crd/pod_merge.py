@@ -1,4 +1,4 @@
-"""How the parts of a pod's spec are merged: each list by its own keys, as Kubernetes does. Pure.
+"""Merges parts of a pod's spec: each list by its own keys, as Kubernetes does. Pure.
 
 The tables are those of Kubernetes' OpenAPI document (``x-kubernetes-list-type``, ``-list-map-keys`` and
 ``-map-type``); a test compares them with what an API server serves (decision 133). Paths have no indexes.
@@ -74,7 +74,7 @@ def merged(ours: Any, theirs: Any, path: str = "") -> Any:
 
 
 def identity(entry: Any, path: str) -> tuple[Any, ...]:
-    """What tells ``entry`` from the others of the list at ``path``."""
+    """Returns the keys that tell ``entry`` from the others of the list at ``path``."""
     return tuple(entry.get(key, DEFAULTS.get(key)) for key in KEYS[path]) or (entry,)
 
 

@@ -40,7 +40,7 @@ def visible_text(text: str, most: int | None = None) -> str:
 
 
 def visible_json(document: str) -> str:
-    """Returns a JSON document that means the same: what would be escaped is written as JSON writes it."""
+    """Returns a JSON document that means the same, with the escapes of JSON."""
     return _UNUSUAL.sub(_escape_in_json, document)
 
 

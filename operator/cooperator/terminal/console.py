@@ -1,6 +1,6 @@
 """The only way to a terminal: results to stdout, progress and errors to stderr, and screens that are drawn.
 
-Whatever passes here is escaped (``model.visible``): names, messages and data of users cannot move the cursor,
+All text that passes here is escaped (``model.visible``): names, messages and data of users cannot move the cursor,
 set titles or colours, or use rich's markup. No other module of the commands writes by itself, which
 ``tests/terminal/test_boundary.py`` checks.
 """
@@ -103,8 +103,8 @@ class Console:
 
 
 def run(program: typer.Typer, name: str) -> NoReturn:
-    """Runs a program with the arguments of this process, and ends the process. What typer would print itself,
-    of errors in arguments and of exceptions, is escaped, too."""
+    """Runs a program with the arguments of this process, and ends the process. Errors in arguments and
+    exceptions, which typer would print as they are, are escaped, too."""
     sys.excepthook = _show_uncaught
     try:
         # Not program(…), which would have typer draw tracebacks.
