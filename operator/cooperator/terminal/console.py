@@ -1,7 +1,7 @@
 """The only way to a terminal: results to stdout, progress and errors to stderr, and screens that are drawn.
 
-All text that passes here is escaped (``model.visible``): names, messages and data of users cannot move the cursor,
-set titles or colours, or use rich's markup. No other module of the commands writes by itself, which
+All text that passes here is escaped (``model.visible``): names, messages and data of users cannot move the
+cursor, set titles or colours, or use rich's markup. No other module of the commands writes by itself, which
 ``tests/terminal/test_boundary.py`` checks.
 """
 
