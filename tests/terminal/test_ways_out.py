@@ -34,7 +34,7 @@ from cooperator.crd import status as statuses
 from cooperator.crd.conditions import Condition
 from cooperator.crd.imported import Imported
 from cooperator.crd.projection import Projection
-from cooperator.leader.endpoint import MetricsPage, json_answer
+from cooperator.leader.endpoint import MetricsPage, health_answer, json_answer
 from cooperator.local.story import story_text as story_of_machine
 from cooperator.log_lines.setup import MOST, JsonLines, TextLines
 from cooperator.logs import LogHistory
@@ -421,6 +421,13 @@ def test_answers_over_http(text: str) -> None:
     body = json_answer(200, {"message": text}).body
     assert acting(bytes(body).decode()) == []
     assert json.loads(body) == json.loads(json.dumps({"message": text}))
+
+
+@given(hostile)
+def test_health_is_one_line(text: str) -> None:
+    answer: Any = health_answer(f"the thread 'reader' has died: {text}")
+    assert answer.status == 503
+    assert acting(bytes(answer.body).decode(), "") == []
 
 
 # --- metrics ---

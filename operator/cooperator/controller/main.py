@@ -30,8 +30,7 @@ from cooperator.controller.strays import Strays
 from cooperator.crd import shallow
 from cooperator.host.metrics import WorkerMetrics
 from cooperator.host.worker_loop import WorkerLoop
-from cooperator.leader.endpoint import Endpoint
-from cooperator.model.visible import visible_line
+from cooperator.leader.endpoint import Endpoint, health_answer
 from cooperator.supervision import supervised, threads, trouble, turn, wait_turning
 from cooperator.telemetry import start_sending
 from cooperator.telemetry.settings import resource_attributes
@@ -128,8 +127,7 @@ class Operator:
             return {name: loop.status for name, loop in self._loops.items()}
 
     async def answer_health(self, request: web.Request) -> web.StreamResponse:
-        trouble = self.trouble()
-        return web.Response(status=503 if trouble else 200, text=visible_line(trouble) or "ok")
+        return health_answer(self.trouble())
 
     def stop(self) -> None:
         """Stop all loops concurrently, and leave those that do not stop; members run on."""

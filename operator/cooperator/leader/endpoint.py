@@ -148,8 +148,12 @@ class Endpoint:
 
 async def answer_health(request: web.Request) -> web.StreamResponse:
     """200, or 503 with the threads that stand still and whatever else does not work in this process."""
-    found = trouble()
-    return web.Response(status=503 if found else 200, text=found or "ok")
+    return health_answer(trouble())
+
+
+def health_answer(trouble: str) -> web.Response:
+    """Returns 200, or 503 with what does not work; an exception's text may have come from a user."""
+    return web.Response(status=503 if trouble else 200, text=visible_line(trouble) or "ok")
 
 
 async def body_of(request: web.Request) -> bytes:
