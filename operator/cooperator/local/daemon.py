@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from cooperator.local.file_lock import acquire
 from cooperator.local.layout import StateDir, read_json
 
 _POLL_S = 0.05
@@ -40,16 +41,9 @@ def host_lock(state: StateDir) -> Iterator[bool]:
     state.root.mkdir(parents=True, exist_ok=True)
     with state.host_lock.open("a+") as file:
         # A query for the daemon's process id holds the lock for an instant.
-        deadline = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    yield False
-                    return
-                time.sleep(_POLL_S)
+        if not acquire(file, _LOCK_S):
+            yield False
+            return
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

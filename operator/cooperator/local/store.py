@@ -1,8 +1,6 @@
 """The local API server: one YAML file per resource, validated on admission, replaced atomically."""
 
 import contextlib
-import fcntl
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +11,7 @@ from typing import Final
 from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Worker, dump, parse
 from cooperator.crd.connector import State
 from cooperator.crd.status import timestamp
+from cooperator.local.file_lock import acquire
 from cooperator.local.layout import ClusterError, StateDir, read_json, write_atomically, write_json
 from cooperator.local.stored import Key as Key
 from cooperator.local.stored import Stored as Stored
@@ -20,7 +19,6 @@ from cooperator.local.stored import worker_of
 
 _LOCKED_S: Final = 20.0
 """Longer than any command holds the lock."""
-_LOOK_S: Final = 0.01
 
 
 class StoredChange(StrEnum):
@@ -157,17 +155,10 @@ class ManifestStore:
     def _exclusive(self) -> Iterator[None]:
         self._directory.mkdir(parents=True, exist_ok=True)
         with (self._directory / ".lock").open("w") as file:
-            deadline = time.monotonic() + _LOCKED_S
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise ClusterError(
-                            f"another process has held {file.name} for {_LOCKED_S:g} s: end it, and try again"
-                        ) from None
-                    time.sleep(_LOOK_S)
+            if not acquire(file, _LOCKED_S):
+                raise ClusterError(
+                    f"another process has held {file.name} for {_LOCKED_S:g} s: end it, and try again"
+                )
             yield
 
 
