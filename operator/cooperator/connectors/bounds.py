@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from cooperator.connectors.formats import Side, Value, kind_of
+from cooperator.connectors.formats import is_path
 from cooperator.connectors.kafka_properties import is_secret, refused
 from cooperator.connectors.options import (
     O,
@@ -98,7 +98,6 @@ def _of_format(
     resolver: Resolver,
 ) -> Iterator[Problem]:
     """Yields the problems of an option of a source or sink of the class spark."""
-    side: Side = "source" if name.startswith("source.") else "sink"
     option_name = name.split(".options.", 1)[1].lower()
     if option_name.startswith(_KAFKA):
         property_name = option_name.removeprefix(_KAFKA)
@@ -107,7 +106,7 @@ def _of_format(
             shown = None if is_secret(property_name) else written.get(owner)
             yield Problem(owner, shown, problem, "remove it, or use the connector's own options of access")
     paths = _paths_in(value)
-    if value and kind_of(config.get(f"{side}.format", ""), side, option_name) is Value.PATH:
+    if value and is_path(name, config):
         # Also a relative one, which a reference can hold, and a URL.
         paths = [value]
     if not all(is_full_path(path) and is_allowed(path, resolver.allowed_paths) for path in paths):

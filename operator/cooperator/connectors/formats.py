@@ -178,15 +178,6 @@ _OPTION_NAME: Final = re.compile(r"[!-~]{1,200}\Z")
 _NAMES: Final = "write a format's short name, or register a Python Data Source by data.sources"
 
 
-def named(value: str) -> str:
-    """Returns a format's name as Spark has it; others are returned as they are.
-
-    For text that was not checked: raises nothing.
-    """
-    known = FORMATS.get(value.lower()) if value.isascii() else None
-    return known.name if known is not None else value
-
-
 def checked_format(value: str) -> str:
     """Returns the name by which Spark finds the format. Raises ``refuse(…)``; a reference is not checked."""
     if contains_reference(value):
@@ -207,6 +198,12 @@ def kind_of(format_name: str, side: Side, name: str) -> Value:
     lower = name.lower()
     known = _by_lower(format_name.lower(), side).get(lower)
     return known[1] if known is not None else Value.PATH if lower in _PATHS else Value.PLAIN
+
+
+def is_path(name: str, config: Mapping[str, str]) -> bool:
+    """Whether ``SIDE.options.NAME`` is a path, by the format that ``config`` has for the side."""
+    side: Side = "source" if name.startswith("source.") else "sink"
+    return kind_of(config.get(f"{side}.format", ""), side, name.split(".options.", 1)[1]) is Value.PATH
 
 
 @lru_cache(100)

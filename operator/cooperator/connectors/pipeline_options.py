@@ -13,11 +13,9 @@ from cooperator.connectors.access import KafkaOptions, of_spark
 from cooperator.connectors.formats import (
     FILE_SINKS,
     Side,
-    Value,
     checked_format,
     checked_options,
-    kind_of,
-    named,
+    is_path,
 )
 from cooperator.connectors.options import Names, anchored, option, refuse
 from cooperator.connectors.outputs import normal
@@ -148,7 +146,7 @@ class PipelineOptions(KafkaOptions):
     def anchored(cls, config: Mapping[str, str], base: Path) -> dict[str, str]:
         def whole(options: Mapping[str, str]) -> dict[str, str]:
             return {
-                name: anchored(value, base) if is_path(name, config) else value
+                name: anchored(value, base) if _is_passed_on(name) and is_path(name, config) else value
                 for name, value in options.items()
             }
 
@@ -248,20 +246,6 @@ class PipelineOptions(KafkaOptions):
         """Returns a format's options; for Kafka with the access options, unless ``given`` names brokers."""
         is_kafka = spark_format == "kafka" and _KAFKA_SERVERS not in given
         return {**of_spark(self), **given} if is_kafka else given
-
-
-def side_of(name: str) -> Side:
-    """Returns the side of an option with one of the prefixes."""
-    return "source" if name.startswith(_SOURCE) else "sink"
-
-
-def is_path(name: str, config: Mapping[str, str]) -> bool:
-    """Whether an option of source or sink is a path, by its name and the format in ``config``."""
-    if not _is_passed_on(name):
-        return False
-    side = side_of(name)
-    format_name = named(config.get(f"{side}.format", ""))
-    return kind_of(format_name, side, name.removeprefix(f"{side}.options.")) is Value.PATH
 
 
 def _below(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
