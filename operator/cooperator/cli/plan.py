@@ -1,6 +1,5 @@
 """``cooperator plan``: answers "what if" for a group. It joins no group and writes nothing."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -16,7 +15,7 @@ from cooperator.local.get import TableOrJson
 from cooperator.local.layout import ClusterError
 from cooperator.local.options import DEFAULT_STATE, NamespaceOption, StateOption
 from cooperator.model import PolicyName
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 from cooperator.planner import Workspace
 from cooperator.scenarios.answer import to_plain
 from cooperator.scenarios.changes import (
@@ -188,7 +187,7 @@ def answer_text(snapshot: Snapshot, asked: PlanArguments, output: TableOrJson) -
         snapshot = replace(snapshot, notes=(*snapshot.notes, *note))
     answer = what_if(snapshot, _one_join(changes), Workspace(installed_assignors()))
     if output is TableOrJson.JSON:
-        return visible_json(json.dumps(to_plain(answer), indent=2, ensure_ascii=False))
+        return to_visible_json(to_plain(answer), indent=2)
     return text_of(answer)
 
 

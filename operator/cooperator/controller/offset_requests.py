@@ -20,7 +20,7 @@ from cooperator.crd.connector import State
 from cooperator.host.at_rest import why_not_at_rest
 from cooperator.host.known import Leader
 from cooperator.model.text import choice
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 from cooperator.rest.parts import ChangeVerb, OffsetChange
 
 LIST: Final = "list"
@@ -203,7 +203,7 @@ def fitting(name: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     """``items`` under ``name`` as far as they fit into a result, and their number as ``total``."""
     found, size = [], 0
     for item in items:
-        size += len(visible_json(json.dumps(item, ensure_ascii=False)).encode()) + 2
+        size += len(to_visible_json(item).encode()) + 2
         if size > MOST_BYTES:
             break
         found.append(item)

@@ -4,7 +4,6 @@ A member, or for stock workers this process, makes the change, as for Kafka Conn
 long as a store or a database takes, so that threads do it, and not the Worker's loop.
 """
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -33,7 +32,7 @@ from cooperator.host.at_rest import why_not_at_rest
 from cooperator.host.known import Leader
 from cooperator.leader.service import LeaderService
 from cooperator.model.text import counted
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 from cooperator.rest.answers import RequestRefused
 from cooperator.rest.led import LedGroup
 from cooperator.rest.of_worker import offsets_of
@@ -131,7 +130,7 @@ class OffsetWork:
     def _record(self, body: Body, known: Mapping[str, Any], answer: Result) -> None:
         found = remembered(known, answer)
         metadata = body["metadata"]
-        annotations = {OFFSETS_RESULT: visible_json(json.dumps(found, ensure_ascii=False))}
+        annotations = {OFFSETS_RESULT: to_visible_json(found)}
         patch = {"metadata": {"uid": metadata["uid"], "annotations": annotations}}
         self._saw(self._api.merge(CONNECTORS, metadata["namespace"], metadata["name"], patch))
         phase = RequestPhase(found["phase"])

@@ -6,6 +6,7 @@ terminal (``terminal.console``), a log (``log_lines``), a status (``crd.projecti
 (decision 132). Escaping twice is the same as once, since a backslash stays as it is.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -42,6 +43,11 @@ def visible_text(text: str, most: int | None = None) -> str:
 def visible_json(document: str) -> str:
     """Returns a JSON document that means the same, with the escapes of JSON."""
     return _UNUSUAL.sub(_escape_in_json, document)
+
+
+def to_visible_json(value: object, indent: int | None = None) -> str:
+    """Returns a value as a JSON document in which nothing is hidden; programs read the same value."""
+    return visible_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def bounded(text: str, most: int | None) -> str:

@@ -5,7 +5,6 @@ cursor, set titles or colours, or use rich's markup. No other module of the comm
 ``tests/terminal/test_boundary.py`` checks.
 """
 
-import json
 import sys
 import time
 import traceback
@@ -20,7 +19,7 @@ from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from cooperator.model.visible import visible_json, visible_line, visible_text
+from cooperator.model.visible import to_visible_json, visible_line, visible_text
 
 
 def write(text: str, end: str = "\n") -> None:
@@ -30,7 +29,7 @@ def write(text: str, end: str = "\n") -> None:
 
 def write_json(value: object) -> None:
     """Writes a value as JSON to stdout; programs read the same value."""
-    typer.echo(visible_json(json.dumps(value, indent=2, ensure_ascii=False)))
+    typer.echo(to_visible_json(value, indent=2))
 
 
 def say(text: str) -> None:

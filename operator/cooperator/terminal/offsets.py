@@ -1,7 +1,6 @@
 """Offsets that users give as a document, and changes of them as text: each position before and after, and how
 many records that concerns."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Final
 
 from cooperator.connectors.offsets import Change, Entry, OffsetsError, decode
 from cooperator.model.text import counted
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 
 _RECORDS: Final = "kafka_offset"
 
@@ -53,4 +52,4 @@ def _effect(moved: int) -> str:
 
 
 def _shown(value: object) -> str:
-    return "none" if value is None else visible_json(json.dumps(value, ensure_ascii=False))
+    return "none" if value is None else to_visible_json(value)

@@ -1,6 +1,5 @@
 """Questions about the state of queries by options, and answers as a table or as JSON."""
 
-import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -8,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from cooperator.connectors.state_query import MOST_ROWS, StateQuery, keys_of
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 from cooperator.terminal.tables import Row, table
 
 _LONG: Final = 120
@@ -45,7 +44,7 @@ def state_text(answer: Mapping[str, Any], output: RowsFormat) -> str:
     """Returns the rows of an answer, with the batch after which each was so, and where it is."""
     if output is RowsFormat.JSON:
         found = {name: answer[name] for name in ("rows", "cut")}
-        return visible_json(json.dumps(found, indent=2, ensure_ascii=False))
+        return to_visible_json(found, indent=2)
     columns = {
         "UNIT": lambda row: row["unit"],
         "BATCH": lambda row: row["batch"],
@@ -65,5 +64,5 @@ def _operator(row: Row) -> str:
 def _shown(row: Row, name: str) -> str:
     if f"{name}_chars" in row:
         return f"<{row[f'{name}_chars']:,} characters>"
-    text = visible_json(json.dumps(row[name], ensure_ascii=False))
+    text = to_visible_json(row[name])
     return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -1,6 +1,5 @@
 """``kubectl cooperator status``: a Worker, or all of a namespace, at one glance."""
 
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from cooperator.cli.kubectl.seen import Body, see
 from cooperator.cli.kubectl.status_text import status_text
 from cooperator.controller.api.kubeconfig import connect
 from cooperator.crd.yamldoc import visible_yaml
-from cooperator.model.visible import visible_json
+from cooperator.model.visible import to_visible_json
 from cooperator.terminal.console import write
 
 
@@ -47,7 +46,7 @@ def status(
 def dumped(value: Any, output: OutputFormat) -> str:
     """The value as text, with a final newline."""
     if output is OutputFormat.JSON:
-        return visible_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n"
+        return to_visible_json(value, indent=2) + "\n"
     return visible_yaml([value])
 
 
