@@ -38,7 +38,7 @@ from cooperator.model import Epoch, StateReplicas, TaskId, TaskState
 from cooperator.model.status import HUNG
 from cooperator.runtime import Runtime, RuntimeListener, TaskSpec
 from cooperator.runtime.inline import InlineRuntime
-from cooperator.supervision import TURN_S, threads, turn
+from cooperator.supervision import at_most_a_turn, threads, turn
 from cooperator.telemetry import Families, start_sending
 from cooperator.telemetry.settings import resource_attributes
 from cooperator.wire import RestartRecord
@@ -211,7 +211,7 @@ class Agent:
     def _step(self) -> None:
         turn()
         try:
-            events, event_of = self._inbox.next(_at_most(TURN_S, self._patience_s()))
+            events, event_of = self._inbox.next(at_most_a_turn(self._patience_s()))
         except queue.Empty:
             if self._patience_s() != 0:
                 return
@@ -373,10 +373,6 @@ class Agent:
         self._logs.close()
         self._watchdog.close()
         return code
-
-
-def _at_most(limit_s: float, patience_s: float | None) -> float:
-    return limit_s if patience_s is None else min(limit_s, patience_s)
 
 
 def _tick(supervisor: SynchronizedSupervisor) -> ev.Event:

@@ -36,7 +36,7 @@ from cooperator.connectors.topics import (
     refuse_own_topic,
 )
 from cooperator.log_lines import LibrdkafkaLog
-from cooperator.supervision import close_aside
+from cooperator.supervision import closing_aside
 
 log = logging.getLogger(__name__)
 
@@ -220,11 +220,9 @@ def latest_values(
         },
         logger=LibrdkafkaLog(log),
     )
-    try:
+    with closing_aside(consumer, f"consumer of {topic}"):
         consumer.assign([each for each in partitions if each.partition in ends])
         return _read_to(consumer, ends, is_wanted, patience)
-    finally:
-        close_aside(consumer.close, f"consumer of {topic}")
 
 
 def _read_to(

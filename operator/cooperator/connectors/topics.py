@@ -22,7 +22,7 @@ from cooperator.connectors.access import KafkaOptions, of_librdkafka
 from cooperator.connectors.options import OptionError, Problem, resolved_options
 from cooperator.connectors.references import Resolver, own_topics
 from cooperator.log_lines import LibrdkafkaLog
-from cooperator.supervision import close_aside
+from cooperator.supervision import closing_aside
 
 log = logging.getLogger(__name__)
 
@@ -155,12 +155,10 @@ def end_offsets(
     """
     settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
     consumer = Consumer({**client, **settings}, logger=LibrdkafkaLog(log))
-    try:
+    with closing_aside(consumer, f"consumer of the ends of {topic}"):
         places = [TopicPartition(topic, number) for number in partitions]
         found = offsets_at(consumer, places, OFFSET_END, timeout_s)
         return {place.partition: offset for place, offset in found.items()}
-    finally:
-        close_aside(consumer.close, f"consumer of the ends of {topic}")
 
 
 def offsets_at(

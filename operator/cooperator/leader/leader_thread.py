@@ -34,7 +34,7 @@ from cooperator.logs import (
 )
 from cooperator.model import ClusterConfig, Memory, Policy, PolicyName
 from cooperator.reconciliation import Answer, Records, Rejection, Report
-from cooperator.supervision import TURN_S, supervised, turn
+from cooperator.supervision import at_most_a_turn, supervised, turn
 from cooperator.wire import DecodeError, FencingRecord, Record, RestartRecord
 
 log = logging.getLogger(__name__)
@@ -228,9 +228,8 @@ class LeaderThread:
     def _run(self) -> None:
         while True:
             turn()
-            patience_s = self._patience_s()
             try:
-                step = self._queue.get(timeout=TURN_S if patience_s is None else min(TURN_S, patience_s))
+                step = self._queue.get(timeout=at_most_a_turn(self._patience_s()))
             except queue.Empty:
                 if self._patience_s() == 0:
                     self._wake_up()

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from cooperator.logs.errors import LogUnavailable
 from cooperator.logs.kafka.settings import Access, error_text, result_of
-from cooperator.supervision import close_aside
+from cooperator.supervision import closing_aside
 from cooperator.wire import DecodeError
 from cooperator.wire.records import dump_json, parse_json
 
@@ -102,28 +102,27 @@ class ConnectOffsets:
     def _records(self, topic: str) -> Iterator[tuple[bytes, bytes | None, int]]:
         """Yield all records that are in the topic now."""
         deadline = time.monotonic() + _TIMEOUT_S
-        consumer = self._access.consumer("cooperator-offsets", lambda error: None)
-        try:
-            places = self._places(consumer, topic)
-            consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in places])
-            while places:
-                message = consumer.poll(max(0.0, min(1.0, deadline - time.monotonic())))
-                if time.monotonic() > deadline:
-                    raise LogUnavailable(f"{topic} could not be read to its end within {_TIMEOUT_S:g} s")
-                if message is None:
-                    continue
-                error = message.error()
-                if error is not None:
-                    if error.code() != KafkaError._PARTITION_EOF:
-                        raise LogUnavailable(f"{topic}: {error_text(error)}")
-                    places.discard(message.partition())
-                    continue
-                if (key := message.key()) is not None:
-                    yield _bytes(key), _bytes(message.value()), message.partition() or 0
-        except KafkaException as error:
-            raise LogUnavailable(f"{topic}: {error_text(error)}") from None
-        finally:
-            close_aside(consumer.close, f"consumer of {topic}")
+        client = self._access.consumer("cooperator-offsets", lambda error: None)
+        with closing_aside(client, f"consumer of {topic}") as consumer:
+            try:
+                places = self._places(consumer, topic)
+                consumer.assign([TopicPartition(topic, place, OFFSET_BEGINNING) for place in places])
+                while places:
+                    message = consumer.poll(max(0.0, min(1.0, deadline - time.monotonic())))
+                    if time.monotonic() > deadline:
+                        raise LogUnavailable(f"{topic} could not be read to its end within {_TIMEOUT_S:g} s")
+                    if message is None:
+                        continue
+                    error = message.error()
+                    if error is not None:
+                        if error.code() != KafkaError._PARTITION_EOF:
+                            raise LogUnavailable(f"{topic}: {error_text(error)}")
+                        places.discard(message.partition())
+                        continue
+                    if (key := message.key()) is not None:
+                        yield _bytes(key), _bytes(message.value()), message.partition() or 0
+            except KafkaException as error:
+                raise LogUnavailable(f"{topic}: {error_text(error)}") from None
 
     def _places(self, consumer: Consumer, topic: str) -> set[int]:
         described = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,15 @@ ABANDONED_WITHIN_S: Final = 600.0
 """A second abandoned client within this time is no accident: the process has to end."""
 
 _own = threading.local()
+
+
+class Client(Protocol):
+    """A client of a library."""
+
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=Client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +150,14 @@ class ThreadSupervisor:
 
     def standstills(self) -> tuple[Standstill, ...]:
         """Threads that have not turned within their limit."""
-        return tuple(
-            Standstill(each.thread, silent_s, each.limit_s)
+        return tuple(self._late().values())
+
+    def _late(self) -> dict[Heartbeat, Standstill]:
+        return {
+            each: Standstill(each.thread, silent_s, each.limit_s)
             for each in self._heartbeats
             if (silent_s := self._clock_s() - each.turned_s) > each.limit_s
-        )
+        }
 
     def trouble(self) -> str:
         """What does not work in this process; empty if everything does."""
@@ -197,15 +209,14 @@ class ThreadSupervisor:
         logged: set[Heartbeat] = set()
         while True:
             turn()
-            late = {each for each in self._heartbeats if self._clock_s() - each.turned_s > each.limit_s}
-            for each in late - logged:
+            late = self._late()
+            for each in late.keys() - logged:
                 frame = sys._current_frames().get(each.ident)
                 where = "".join(traceback.format_stack(frame)) if frame is not None else ""
-                silent_s = self._clock_s() - each.turned_s
-                log.error("%s:\n%s", Standstill(each.thread, silent_s, each.limit_s), where)
-            for each in logged - late:
+                log.error("%s:\n%s", late[each], where)
+            for each in logged - late.keys():
                 log.warning("the thread %r goes on, or has ended", each.thread)
-            logged = late
+            logged = set(late)
             time.sleep(TURN_S)
 
 
@@ -262,6 +273,21 @@ def trouble() -> str:
 def close_aside(close: Callable[[], object], what: str) -> threading.Event:
     """``ThreadSupervisor.close_aside`` of the process's own supervisor."""
     return of_process.close_aside(close, what)
+
+
+@contextmanager
+def closing_aside(client: C, what: str) -> Iterator[C]:
+    """Close the client at the end of the block, as ``close_aside`` does."""
+    try:
+        yield client
+    finally:
+        close_aside(client.close, what)
+
+
+def at_most_a_turn(patience_s: float | None) -> float:
+    """Return how long the calling thread may wait for work, which need not be there before ``patience_s``
+    (None: never), so that it turns in time."""
+    return TURN_S if patience_s is None else min(TURN_S, patience_s)
 
 
 def supervise_process() -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.log_lines import LibrdkafkaLog
-from cooperator.supervision import close_aside
+from cooperator.supervision import closing_aside
 
 log = logging.getLogger(__name__)
 
@@ -104,10 +104,9 @@ def _commit(settings: Mapping[str, Any], places: list[TopicPartition]) -> None:
     librdkafka aborts the process if a broker comes back while an ``AdminClient`` waits for the group's
     coordinator (librdkafka's issue 3663).
     """
-    consumer = Consumer(dict(settings), logger=LibrdkafkaLog(log))
-    try:
+    with closing_aside(
+        Consumer(dict(settings), logger=LibrdkafkaLog(log)), "consumer of a mirror"
+    ) as consumer:
         for each in consumer.commit(offsets=places, asynchronous=False) or ():
             if each.error is not None:
                 raise KafkaException(each.error)
-    finally:
-        close_aside(consumer.close, "consumer of a mirror")

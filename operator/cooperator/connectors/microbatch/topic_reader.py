@@ -13,7 +13,7 @@ from cooperator.connectors.kafka_log import Patience
 from cooperator.connectors.microbatch.positions import Ledger
 from cooperator.connectors.topics import end_offsets
 from cooperator.log_lines import LibrdkafkaLog
-from cooperator.supervision import close_aside
+from cooperator.supervision import closing_aside
 
 T = TypeVar("T")
 
@@ -87,11 +87,9 @@ class TopicReader:
             },
             logger=LibrdkafkaLog(log),
         )
-        try:
+        with closing_aside(consumer, f"consumer of {self._topic}"):
             consumer.assign([TopicPartition(self._topic, number, self._next[number]) for number in behind])
             self._consume(consumer, behind, ends, patience)
-        finally:
-            close_aside(consumer.close, f"consumer of {self._topic}")
 
     def _consume(
         self, consumer: Consumer, behind: set[int], ends: Mapping[int, int], patience: Patience
