@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.harness.lanes import Command, Interrupted, Result, raise_on_signals, run_lanes, say
+from tests.harness.commands import Command, Interrupted, Result, raise_on_signals, run_at_once, say
 from tests.harness.runs import begin_run
 from tests.kubernetes.caches import cache_folder
 from tests.simulation.seeds import first_fresh
@@ -110,7 +110,10 @@ def run_check(reports: Path) -> list[Result]:
         Command("fixed seeds", seeds),
         Command("fresh seeds", (*seeds, "--start", str(first_fresh()))),
     ]
-    return [*run_lanes(static_checks(), ROOT), *run_lanes([tests], ROOT)]
+    results = run_at_once(static_checks(), ROOT)
+    for each in tests:
+        results += run_at_once([each], ROOT)
+    return results
 
 
 def run_tests(
@@ -118,10 +121,10 @@ def run_tests(
 ) -> list[Result]:
     """Runs static checks and all parts, one part, or what ``pytest_words`` name."""
     if pytest_words:
-        return run_lanes([[pytest_command("tests", pytest_words, reports, long=long)]], ROOT)
+        return run_at_once([pytest_command("tests", pytest_words, reports, long=long)], ROOT)
     chosen = [part for part in parts.values() if only in (None, part.name)]
     say(announce(chosen, long))
-    results = run_lanes(static_checks(), ROOT) if only in (None, STATIC) else []
+    results = run_at_once(static_checks(), ROOT) if only in (None, STATIC) else []
     for part in chosen:
         results += run_part(part, reports, long)
     return results
@@ -131,14 +134,14 @@ def run_part(part: Part, reports: Path, long: bool) -> list[Result]:
     """Runs a part. A few failures among real parts are tried once more, alone, and named (decision 028)."""
     cache = reports / f"{part.name}-cache"
     words = (*part.words, "-o", f"cache_dir={cache}")
-    [result] = run_lanes([[pytest_command(part.name, words, reports, long=long)]], ROOT)
+    [result] = run_at_once([pytest_command(part.name, words, reports, long=long)], ROOT)
     failed = read_failed(cache)
     tests = {name.partition("[")[0] for name in failed}
     if result.code != 1 or part.name == SIMULATION or not 0 < len(tests) <= MOST_SECOND_TRIES:
         return [result]
     if not all("::" in test for test in tests):  # could not be collected
         return [result]
-    [again] = run_lanes([[pytest_command(f"{part.name}, again and alone", failed, reports, long=long)]], ROOT)
+    [again] = run_at_once([pytest_command(f"{part.name}, again and alone", failed, reports, long=long)], ROOT)
     for test in failed if again.code == 0 else ():
         say(f"UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
     return [replace(result, code=again.code), again]
@@ -164,17 +167,17 @@ def pytest_command(name: str, words: Sequence[str], reports: Path, *, long: bool
     return Command(name, (*pytest, *words, *(("--long",) if long else ())))
 
 
-def static_checks() -> list[list[Command]]:
+def static_checks() -> list[Command]:
     """Returns commands that need one core each."""
     tools = Path(sys.executable).parent
     return [
-        [Command("lint", (str(tools / "ruff"), "check", "."))],
-        [Command("format", (str(tools / "ruff"), "format", "--check", "."))],
+        Command("lint", (str(tools / "ruff"), "check", ".")),
+        Command("format", (str(tools / "ruff"), "format", "--check", ".")),
         # Outside the clone, so that a fresh one need not check all dependencies again.
-        [Command("types", (str(tools / "mypy"), f"--cache-dir={cache_folder('mypy')}"))],
-        [Command("imports", (str(tools / "lint-imports"),))],
+        Command("types", (str(tools / "mypy"), f"--cache-dir={cache_folder('mypy')}")),
+        Command("imports", (str(tools / "lint-imports"),)),
         # JVMs of tests start with it in half the time; written once, until a jar changes.
-        [Command("classes", (str(tools / "cooperator"), "packages", "--local", "--classes"), is_quiet=True)],
+        Command("classes", (str(tools / "cooperator"), "packages", "--local", "--classes"), is_quiet=True),
     ]
 
 

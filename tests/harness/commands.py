@@ -1,4 +1,4 @@
-"""Runs commands in lanes: those of one lane in turn, and the lanes at once. Measures what each costs."""
+"""Runs commands at once, ends them at a signal, and measures what each costs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class Interrupted(Exception):
 @dataclass(frozen=True)
 class _Running:
     command: Command
-    lane: list[Command]
     child: subprocess.Popen[bytes]
     began_s: float
     output: IO[bytes] | None
@@ -65,25 +64,18 @@ def raise_on_signals() -> None:
         signal.signal(number, interrupt)
 
 
-def run_lanes(lanes: Sequence[Sequence[Command]], directory: Path) -> list[Result]:
-    """Runs everything in ``directory``, also after a failure. Returns the results in the order of the lanes.
+def run_at_once(commands: Sequence[Command], directory: Path) -> list[Result]:
+    """Runs commands in ``directory``, also after a failure. Returns their results in the same order.
 
-    The output of a command is printed in one piece when it ends, and at once if there is one lane.
+    The output of a command is printed in one piece when it ends, and as it comes if it is the only one.
     Raises :exc:`Interrupted` after a signal, when what ran has ended.
     """
-    queues = [list(lane) for lane in lanes]
-    is_alone = len(queues) == 1
     running: dict[int, _Running] = {}
     results: dict[str, Result] = {}
-
-    def start_next(lane: list[Command]) -> None:
-        if lane:
-            each = _start(lane.pop(0), lane, directory, is_alone)
-            running[each.child.pid] = each
-
     try:
-        for lane in queues:
-            start_next(lane)
+        for command in commands:
+            each = _start(command, directory, is_alone=len(commands) == 1)
+            running[each.child.pid] = each
         while running:
             pid, status, usage = os.wait4(-1, 0)
             ended = running.pop(pid, None)
@@ -93,14 +85,13 @@ def run_lanes(lanes: Sequence[Sequence[Command]], directory: Path) -> list[Resul
                 result = Result(ended.command.name, code, elapsed_s, usage.ru_utime + usage.ru_stime)
                 results[result.name] = result
                 _show(ended, result)
-                start_next(ended.lane)
     except Interrupted:
         _interrupt(running)
         raise
-    return [results[command.name] for lane in lanes for command in lane]
+    return [results[command.name] for command in commands]
 
 
-def _start(command: Command, lane: list[Command], directory: Path, is_alone: bool) -> _Running:
+def _start(command: Command, directory: Path, *, is_alone: bool) -> _Running:
     say(f"{command.name}: {' '.join(command.words)}")
     output = None if is_alone else tempfile.TemporaryFile()  # noqa: SIM115 (closed by _show)
     # A session of its own: a Ctrl-C reaches it once, from here.
@@ -112,7 +103,7 @@ def _start(command: Command, lane: list[Command], directory: Path, is_alone: boo
         stderr=None if output is None else subprocess.STDOUT,
         start_new_session=True,
     )
-    return _Running(command, lane, child, time.monotonic(), output)
+    return _Running(command, child, time.monotonic(), output)
 
 
 def _show(ended: _Running, result: Result) -> None:

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests import suite
-from tests.harness.lanes import Command, Result
+from tests.harness.commands import Command, Result
 from tests.harness.support import eventually
 from tests.long_list import sources
 from tests.suite import ROOT
@@ -34,13 +34,13 @@ class Commands:
         self.failing: set[str] = set()
         self.failed: list[str] = []
         self.durations_s: dict[str, float] = {}
-        monkeypatch.setattr(suite, "run_lanes", self._run_lanes)
+        monkeypatch.setattr(suite, "run_at_once", self._run_at_once)
         # Signals are of the whole process.
         monkeypatch.setattr(suite, "raise_on_signals", lambda: None)
 
-    def _run_lanes(self, lanes: Sequence[Sequence[Command]], directory: Path) -> list[Result]:
+    def _run_at_once(self, commands: Sequence[Command], directory: Path) -> list[Result]:
         assert directory == ROOT
-        return [self._run(command) for lane in lanes for command in lane]
+        return [self._run(command) for command in commands]
 
     def _run(self, command: Command) -> Result:
         self.ran[command.name] = [*command.words]
