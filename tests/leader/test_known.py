@@ -27,8 +27,8 @@ FORGOTTEN_MS = 60_000
 class Start:
     """A leader's start. ``present``: the members in its first round; ``is_new``: a process of its own.
 
-    Of the others the broker tells their reports (``reported``), their ids, or nothing (``listed`` is False),
-    as if a leader before had evicted them.
+    The broker tells the reports of the others (``reported``), their ids, or nothing (``listed`` is False), as
+    if a leader before had evicted them.
     """
 
     present: frozenset[int]

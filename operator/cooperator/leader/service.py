@@ -231,7 +231,7 @@ class LeaderService:
                 self.conditions.put(*condition)
             answer["settled"] = "leading" in projected and is_settled(projected)
             answer["reading_statuses"] = not self._has_statuses
-        # Of the process, which leads other groups, too; without trouble there is no such condition.
+        # The process leads other groups, too. A process that never had trouble does not have this condition.
         if (found := trouble()) or self.conditions.get("ProcessHealthy") is not None:
             self.conditions.put("ProcessHealthy", not found, "Trouble" if found else "Healthy", found)
         answer["conditions"] = [asdict(condition) for condition in self.conditions.all()]
