@@ -187,12 +187,15 @@ class SparkBench:
         return [instance, *tasks]
 
     def wait_started(self, task: TaskId) -> None:
-        def started() -> bool:
-            events = self.heard.of(task)
-            assert ("failed", self.attempts[task]) not in events, self.heard.traces
-            return ("started", self.attempts[task]) in events
+        attempt = self.attempts[task]
 
-        eventually(started, 180)
+        def begun() -> list[tuple[str, int]]:
+            return [
+                event for event in self.heard.of(task) if event in (("started", attempt), ("failed", attempt))
+            ]
+
+        [*_, last] = eventually(begun, 180, f"{task} starts: {self.heard.texts.get(task)}")
+        assert last == ("started", attempt), self.heard.traces[task, attempt]
 
     def unharmed(self, tasks: list[TaskId]) -> bool:
         """The newest event of each task is its start."""

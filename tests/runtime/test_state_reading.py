@@ -19,7 +19,7 @@ from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_pipeline import start
 from tests.runtime.test_stateful import COUNTS, JOIN, WINDOWS, Stream, rows_of
 
-UPDATES = {"sink.output.mode": "update", "sink.format": "noop"}
+UPDATES = {"sink.output.mode": "update"}
 
 
 def subject_of(spark: SparkBench, name: str) -> Subject:

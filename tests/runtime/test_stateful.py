@@ -110,7 +110,9 @@ class Stream:
             "watermark.column": "at",
             "watermark.delay.ms": "60000",
         }
-        self.config = {**pipeline("json", "parquet", sink__options__path=f"{self.out}"), **options, **config}
+        sink = "noop" if "sink.output.mode" in config else "parquet"
+        path = {"sink__options__path": f"{self.out}"} if sink == "parquet" else {}
+        self.config = {**pipeline("json", sink, **path), **options, **config}
 
     def add(self, rows: Sequence[Row]) -> None:
         lines = [json.dumps({**row, "at": row["at"].isoformat()}) for row in rows]
@@ -200,7 +202,7 @@ def test_a_batch_that_the_sink_has_already_keeps_its_state(
 def test_an_existing_checkpoint_keeps_its_provider_and_format(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    more = {"sink.output.mode": "update", "sink.format": "noop", "transform.sql": COUNTS}
+    more = {"sink.output.mode": "update", "transform.sql": COUNTS}
     stream = Stream(spark, tmp_path, unique, **more)
     stream.add(rows_of(0))
     session = spark.runtime.session(Event()).newSession()
@@ -233,7 +235,7 @@ def test_an_existing_checkpoint_keeps_its_provider_and_format(
 def test_another_state_than_the_checkpoints_is_refused_with_the_way_out(
     spark: SparkBench, tmp_path: Path, unique: str, other: str
 ) -> None:
-    more = {"sink.output.mode": "update", "sink.format": "noop", "transform.sql": COUNTS}
+    more = {"sink.output.mode": "update", "transform.sql": COUNTS}
     stream = Stream(spark, tmp_path, unique, **more)
     stream.add(rows_of(0))
     stream.run()
@@ -250,7 +252,7 @@ def test_another_state_than_the_checkpoints_is_refused_with_the_way_out(
 def test_state_that_the_checkpoint_lacks_is_refused_with_the_way_out(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    more = {"sink.output.mode": "update", "sink.format": "noop"}
+    more = {"sink.output.mode": "update"}
     stream = Stream(spark, tmp_path, unique, **more)
     stream.add(rows_of(0))
     stream.run()
@@ -264,7 +266,7 @@ def test_state_that_the_checkpoint_lacks_is_refused_with_the_way_out(
 def test_another_number_of_partitions_than_the_checkpoints_is_refused_with_the_way_out(
     spark: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    more = {"sink.output.mode": "update", "sink.format": "noop", "transform.sql": COUNTS}
+    more = {"sink.output.mode": "update", "transform.sql": COUNTS}
     stream = Stream(spark, tmp_path, unique, **{"state.partitions": "3"}, **more)
     stream.add(rows_of(0))
     stream.run()
