@@ -113,8 +113,8 @@ PAIRS = [(converter, sink) for converter in LETTERS for sink in SINKS]
 BRIEFLY = [
     ("string", "kafka-to-postgres"),
     ("bytes", "kafka-to-files"),
-    ("json", "kafka-to-kafka"),
-    ("json-schema", "kafka-to-postgres"),
+    ("json", "kafka-to-postgres"),
+    ("json-schema", "kafka-to-kafka"),
     ("avro", "kafka-to-postgres"),
 ]
 """Covers each converter and each sink: the database accepts the fewest values."""

@@ -50,7 +50,8 @@ def check_calls(calls: Iterable[FunctionCall]) -> None:
         problem = function.check(call.arguments)
         if problem:
             raise refuse(f"calls {name}, which {problem}", f"bound {function.reason or 'it'} by a literal")
-        if function.multiplies is not None:
+        # Spark refuses a call that lacks arguments.
+        if function.multiplies is not None and function.multiplies < len(call.arguments):
             if call.is_repeated:
                 raise refuse(f"calls {name} for each element", "call it outside of functions of arrays")
             copies = call.arguments[function.multiplies]
