@@ -15,7 +15,9 @@ from cooperator.connectors.sql_bounds import (
     Argument,
     bounded_digits,
     bounded_format,
+    bounded_like,
     bounded_number,
+    bounded_options,
     bounded_pattern,
     bounded_sequence,
     bounded_window,
@@ -65,6 +67,10 @@ def _pattern(*at: int) -> Function:
     return Function(FunctionKind.MATCHES, "the pattern", lambda given: bounded_pattern(given, at))
 
 
+def _options(at: int) -> Function:
+    return Function(FunctionKind.ALLOCATES, "the options", lambda given: bounded_options(given, at))
+
+
 _ALLOCATING: Final = {
     **dict.fromkeys(
         ("repeat", "array_repeat"), replace(_number(1, LARGEST, "the number of copies"), multiplies=1)
@@ -87,6 +93,8 @@ _ALLOCATING: Final = {
     "approx_count_distinct": _number(1, 1, "the relative error", 0.005),
     **dict.fromkeys(("approx_percentile", "percentile_approx"), _number(2, 1_000_000, "the accuracy")),
     "histogram_numeric": _number(1, LARGEST, "the number of bins"),
+    "from_csv": _options(2),
+    **dict.fromkeys(("to_csv", "schema_of_csv"), _options(1)),
 }
 _PATTERN: Final = {
     **dict.fromkeys(
@@ -104,6 +112,9 @@ _PATTERN: Final = {
         _pattern(1),
     ),
     "str_to_map": _pattern(1, 2),
+    # Its key becomes a part of a pattern as it is.
+    **dict.fromkeys(("parse_url", "try_parse_url"), _pattern(2)),
+    **dict.fromkeys(("like", "ilike"), Function(FunctionKind.MATCHES, "the pattern", bounded_like)),
 }
 _XML: Final = (
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
@@ -141,9 +152,9 @@ _PLAIN: Final = """
     date_from_unix_date date_part date_sub date_trunc dateadd datediff datepart day dayname
     dayofmonth dayofweek dayofyear decimal decode degrees dense_rank div double e element_at elt
     encode endswith equal_null every exists exp explode explode_outer expm1 extract factorial filter
-    find_in_set first first_value flatten float forall from_csv from_json from_unixtime
+    find_in_set first first_value flatten float forall from_json from_unixtime
     from_utc_timestamp get get_json_object getbit greatest grouping grouping_id hash hex
-    hll_sketch_estimate hll_union hour hypot if ifnull ilike in initcap inline inline_outer
+    hll_sketch_estimate hll_union hour hypot if ifnull in initcap inline inline_outer
     input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8
     is_variant_null isnan isnotnull isnull json_array_length json_object_keys json_tuple
     kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
@@ -151,28 +162,25 @@ _PLAIN: Final = """
     kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
     kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
     kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float kurtosis lag
-    last last_day last_value lcase lead least left len length like ln localtimestamp locate log
+    last last_day last_value lcase lead least left len length ln localtimestamp locate log
     log10 log1p log2 lower ltrim luhn_check make_date make_dt_interval make_interval make_time
     make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map
     map_concat map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys
     map_values map_zip_with mask max max_by md5 mean min min_by minute mod
     monotonically_increasing_id month monthname months_between named_struct nanvl negative next_day
-    not now nth_value ntile nullif nullifzero nvl nvl2 octet_length or overlay parse_json parse_url
-    percent_rank pi pmod posexplode posexplode_outer position positive pow power quarter quote
+    not now nth_value ntile nullif nullifzero nvl nvl2 octet_length or overlay parse_json     percent_rank pi pmod posexplode posexplode_outer position positive pow power quarter quote
     radians raise_error rand randn random rank regr_avgx regr_avgy regr_count regr_intercept regr_r2
-    regr_slope regr_sxx regr_sxy regr_syy replace reverse right rint row_number rtrim schema_of_csv
-    schema_of_json schema_of_variant sec second sentences session_user session_window sha sha1 sha2
+    regr_slope regr_sxx regr_sxy regr_syy replace reverse right rint row_number rtrim     schema_of_json schema_of_variant sec second sentences session_user session_window sha sha1 sha2
     shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh size skewness slice
     smallint some sort_array soundex spark_partition_id split_part sqrt st_asbinary st_geogfromwkb
     st_geomfromwkb st_setsrid st_srid startswith std stddev stddev_pop stddev_samp string struct
     substr substring substring_index sum tan tanh theta_difference theta_intersection
     theta_sketch_estimate theta_union time time_diff time_trunc timestamp timestamp_micros
-    timestamp_millis timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char to_csv
-    to_date to_json to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
+    timestamp_millis timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char     to_date to_json to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
     to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
     transform_values translate trim trunc try_add try_avg try_divide try_element_at
     try_make_interval try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod
-    try_multiply try_parse_json try_parse_url try_subtract try_sum try_to_binary try_to_date
+    try_multiply try_parse_json try_subtract try_sum try_to_binary try_to_date
     try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get
     typeof ucase unbase64 unhex uniform unix_date unix_micros unix_millis unix_seconds
     unix_timestamp upper url_decode url_encode user uuid validate_utf8 var_pop var_samp variance
