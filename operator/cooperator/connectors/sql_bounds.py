@@ -5,16 +5,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Union
+from typing import Final
 
-Argument = Union[int, float, str, tuple["Argument", ...], None]
+Literal = int | float | str | None
+Argument = Literal | tuple[Literal, ...]
 """A literal argument of a call, or those of a ``map(…)`` of literals; None: anything else."""
 
 LARGEST: Final = 10_000
 """Upper limit of a length, a number of elements or a number of rows that a literal asks for."""
 DIGITS: Final = 400
 """More than a double has; rounding to millions of digits takes hours."""
-_WINDOWS: Final = 1_000
+MOST_WINDOWS: Final = 1_000
 _WIDTH: Final = re.compile(r"%[^a-zA-Z%\n]*\d{4}")
 _DURATION: Final = re.compile(
     r"(?:interval )?(?:[0-9]{1,12} (?:microsecond|millisecond|second|minute|hour|day|week)s? ?)+", re.ASCII
@@ -76,7 +77,7 @@ def bounded_window(given: Sequence[Argument]) -> str:
     if not all(durations):
         return "needs durations that are written as texts, such as '10 minutes'"
     length, slide = durations
-    return f"puts a row into more than {_WINDOWS} windows" if length > slide * _WINDOWS else ""
+    return f"puts a row into more than {MOST_WINDOWS} windows" if length > slide * MOST_WINDOWS else ""
 
 
 def _microseconds(value: Argument) -> int:
@@ -121,7 +122,9 @@ def bounded_options(given: Sequence[Argument], at: int) -> str:
     if len(given) <= at:
         return ""
     options = given[at]
-    if not isinstance(options, tuple) or not all(isinstance(each, str) and each.isascii() for each in options):
+    if not isinstance(options, tuple) or not all(
+        isinstance(each, str) and each.isascii() for each in options
+    ):
         return f"needs options that are written as map('name', 'value'), as argument {at + 1}"
     found = sorted({str(name).lower() for name in options[::2]} & _NAMES_THAT_ALLOCATE)
     return f"sets {found[0]}, which allocates as much" if found else ""
