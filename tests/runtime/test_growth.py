@@ -12,50 +12,52 @@ from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
-from cooperator.connectors.sql_growth import Node, check_growth, tree_of
+from cooperator.connectors.sql_growth import QueryPart, check_growth, tree_of
 from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
 from cooperator.connectors.transform import selected
 from tests.runtime.growing_selects import GROWING, ORDINARY
 from tests.runtime.spark_bench import SparkBench
 
-INPUT = Node("UnresolvedRelation", is_plan=True)
-V = Node("UnresolvedAttribute", names=("v",))
+INPUT = QueryPart("UnresolvedRelation", is_plan=True)
+V = QueryPart("UnresolvedAttribute", names=("v",))
 
 
-def refused(query: Node) -> str:
+def refused(query: QueryPart) -> str:
     with pytest.raises(PydanticCustomError) as error:
         check_growth(query)
     assert (error.value.context or {})["remedy"]
     return error.value.message()
 
 
-def call(name: str, *arguments: Node) -> Node:
-    return Node("UnresolvedFunction", names=(name,), children=arguments)
+def call(name: str, *arguments: QueryPart) -> QueryPart:
+    return QueryPart("UnresolvedFunction", names=(name,), children=arguments)
 
 
-def select(value: Node, *sources: Node) -> Node:
-    return Node("Project", True, children=(Node("Alias", names=("v",), children=(value,)), *sources))
+def select(value: QueryPart, *sources: QueryPart) -> QueryPart:
+    return QueryPart(
+        "Project", True, children=(QueryPart("Alias", names=("v",), children=(value,)), *sources)
+    )
 
 
-def text(value: str) -> Node:
-    return Node("Literal", value=value)
+def text(value: str) -> QueryPart:
+    return QueryPart("Literal", value=value)
 
 
 STEPS = {
     "concat": lambda below: select(call("concat", V, V), below),
-    "operator": lambda below: select(Node("Concat", children=(V, V)), below),
+    "operator": lambda below: select(QueryPart("Concat", children=(V, V)), below),
     "array": lambda below: select(call("array", V, V), below),
     "replace": lambda below: select(call("replace", V, text("a"), text("aa")), below),
     "hex": lambda below: select(call("hex", V), below),
     "json": lambda below: select(call("to_json", call("struct", V)), below),
-    "repeat": lambda below: select(call("repeat", V, Node("Literal", value=2)), below),
-    "addition": lambda below: select(Node("Add", children=(V, V)), below),
+    "repeat": lambda below: select(call("repeat", V, QueryPart("Literal", value=2)), below),
+    "addition": lambda below: select(QueryPart("Add", children=(V, V)), below),
     "function": lambda below: select(call("nullif", V, V), below),
-    "union": lambda below: Node("Union", True, children=(below, below)),
-    "join": lambda below: Node("Join", True, children=(below, below)),
-    "subquery": lambda below: select(Node("ScalarSubquery", children=(below,)), below),
-    "condition": lambda below: Node(
-        "Filter", True, children=(Node("InSubquery", children=(V, below)), below)
+    "union": lambda below: QueryPart("Union", True, children=(below, below)),
+    "join": lambda below: QueryPart("Join", True, children=(below, below)),
+    "subquery": lambda below: select(QueryPart("ScalarSubquery", children=(below,)), below),
+    "condition": lambda below: QueryPart(
+        "Filter", True, children=(QueryPart("InSubquery", children=(V, below)), below)
     ),
 }
 """Ways to double something from level to level."""
@@ -64,13 +66,13 @@ STEPS = {
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=60, max_size=80))
 def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> None:
     """Each level is a member of a WITH, so that the text stays short."""
-    members: list[Node] = []
+    members: list[QueryPart] = []
     below = INPUT
     for number, step in enumerate(steps):
-        members.append(Node("CTERelationDef", True, (str(number),), children=(STEPS[step](below),)))
-        below = Node("CTERelationRef", True, (str(number),))
+        members.append(QueryPart("CTERelationDef", True, (str(number),), children=(STEPS[step](below),)))
+        below = QueryPart("CTERelationRef", True, (str(number),))
     assert (
-        "10000 times as large" in (message := refused(Node("WithCTE", True, children=(below, *members))))
+        "10000 times as large" in (message := refused(QueryPart("WithCTE", True, children=(below, *members))))
         or "parts" in message
     )
 
@@ -85,13 +87,13 @@ def test_a_few_levels_pass(step: str, levels: int) -> None:
 
 def test_a_long_query_without_levels_passes() -> None:
     values = tuple(call("concat", *[V] * 9) for _ in range(300))
-    check_growth(Node("Project", True, children=(*values, INPUT)))
+    check_growth(QueryPart("Project", True, children=(*values, INPUT)))
 
 
 def test_what_is_nested_beyond_pythons_recursion_is_refused() -> None:
     value = V
     for _ in range(5_000):
-        value = Node("UnaryMinus", children=(value,))
+        value = QueryPart("UnaryMinus", children=(value,))
     assert refused(select(value, INPUT)) == "is nested too deep"
 
 
@@ -107,7 +109,7 @@ def test_a_tree_is_read_from_the_list_that_the_jvm_writes() -> None:
         part(3, "expressions.Literal", False, value=2),
         part(3, "analysis.UnresolvedAttribute", False, "v"),
     ]
-    assert tree_of(listed) == select(call("repeat", V, Node("Literal", value=2)), INPUT)
+    assert tree_of(listed) == select(call("repeat", V, QueryPart("Literal", value=2)), INPUT)
 
 
 @pytest.mark.parametrize("place", ["{}", "GROUPING SETS ((a), {})", "a, {}"])

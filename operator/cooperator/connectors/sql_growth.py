@@ -76,21 +76,21 @@ _UNIONS: Final = frozenset({"Except", "Intersect", "Union"})
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class QueryPart:
     """A part of a parsed plan. ``kind`` is its class without the package."""
 
     kind: str
     is_plan: bool = False
     names: tuple[str, ...] = ()
     value: Any = None
-    children: tuple["Node", ...] = ()
+    children: tuple["QueryPart", ...] = ()
 
     @property
-    def plans(self) -> Iterable["Node"]:
+    def plans(self) -> Iterable["QueryPart"]:
         return (each for each in self.children if each.is_plan)
 
     @property
-    def expressions(self) -> Iterable["Node"]:
+    def expressions(self) -> Iterable["QueryPart"]:
         return (each for each in self.children if not each.is_plan)
 
 
@@ -123,19 +123,19 @@ class _Relation:
         return _most([self.columns[name] for name in lower if name in self.columns] or [self.other])
 
 
-def tree_of(found: Sequence[Mapping[str, Any]]) -> Node:
+def tree_of(found: Sequence[Mapping[str, Any]]) -> QueryPart:
     """Returns the tree that ``ParsedSelect`` lists: a parent is before its parts, the last part first."""
-    children: list[list[Node]] = [[] for _ in found]
+    children: list[list[QueryPart]] = [[] for _ in found]
     for number in range(len(found) - 1, -1, -1):
         each = found[number]
         kind = each["kind"].rpartition(".")[2]
-        node = Node(kind, each["isPlan"], tuple(each["names"]), each["value"], tuple(children[number]))
+        node = QueryPart(kind, each["isPlan"], tuple(each["names"]), each["value"], tuple(children[number]))
         if each["parent"] >= 0:
             children[each["parent"]].append(node)
     return node
 
 
-def check_growth(root: Node) -> None:
+def check_growth(root: QueryPart) -> None:
     """Raises ``refuse(…)`` for a query that stands for one without bounds."""
     try:
         _Growth().relation(root)
@@ -149,7 +149,7 @@ class _Growth:
         self._of_leaf = 1.0
         """The size of what is not read from anything: literals."""
 
-    def relation(self, node: Node) -> _Relation:
+    def relation(self, node: QueryPart) -> _Relation:
         """Returns what a part of the plan makes of one row."""
         if node.kind == "WithCTE":
             # The definitions, each after those that it reads, stand before the query.
@@ -161,7 +161,7 @@ class _Growth:
             return self._defined.get(node.names, _Relation())
         return _checked(self._of_plans(node))
 
-    def _of_plans(self, node: Node) -> _Relation:
+    def _of_plans(self, node: QueryPart) -> _Relation:
         below = [self.relation(each) for each in node.plans]
         before = self._merged(node, below)
         if node.kind == "UnresolvedHint":
@@ -204,7 +204,7 @@ class _Growth:
         # It may give any name to anything.
         return _Relation({}, _most([before.most, *costs]), rows, parts)
 
-    def _merged(self, node: Node, below: Sequence[_Relation]) -> _Relation:
+    def _merged(self, node: QueryPart, below: Sequence[_Relation]) -> _Relation:
         if len(below) < 2:
             return replace(below[0]) if below else _Relation(parts=0)
         parts = sum(each.parts for each in below)
@@ -216,7 +216,9 @@ class _Growth:
         other = _most(each.other for each in below)
         return _Relation(columns, other, math.prod(each.rows for each in below), parts)
 
-    def _cost(self, node: Node, row: _Relation, variables: Mapping[str, Mapping[str, Cost] | Cost]) -> Cost:
+    def _cost(
+        self, node: QueryPart, row: _Relation, variables: Mapping[str, Mapping[str, Cost] | Cost]
+    ) -> Cost:
         """Returns the cost of an expression; ``variables`` are those of the lambdas around it."""
         if node.is_plan:
             # An outer column may be read in it.
@@ -249,7 +251,7 @@ class _Growth:
     def _of_lambdas(
         self,
         name: str,
-        lambdas: Sequence[Node],
+        lambdas: Sequence[QueryPart],
         given: Cost,
         row: _Relation,
         variables: Mapping[str, Any],
@@ -272,7 +274,7 @@ class _Growth:
             size = given.size
         return Cost(1 if name in _CONSTANT_CALLS else size, parts)
 
-    def _check_accumulator(self, body: Node, name: str) -> None:
+    def _check_accumulator(self, body: QueryPart, name: str) -> None:
         """Refuses an accumulator that a step makes larger than itself and its element: it doubles."""
         fields = {
             ".".join(each.names[1:2]).lower()
@@ -290,7 +292,7 @@ class _Growth:
         self._of_leaf = 1
 
 
-def _size(node: Node, name: str, given: Sequence[Node], sizes: Sequence[float]) -> float:
+def _size(node: QueryPart, name: str, given: Sequence[QueryPart], sizes: Sequence[float]) -> float:
     """Returns the size of a call's or an operator's result."""
     total = sum(sizes)
     if node.kind in _CONSTANT or name in _CONSTANT_CALLS:
@@ -316,7 +318,7 @@ def _size(node: Node, name: str, given: Sequence[Node], sizes: Sequence[float]) 
     return total * _TIMES.get(name, 1)
 
 
-def _replaced(name: str, given: Sequence[Node], sizes: Sequence[float]) -> float:
+def _replaced(name: str, given: Sequence[QueryPart], sizes: Sequence[float]) -> float:
     if len(given) < 3:
         return sum(sizes)  # What is found is removed.
     old, new = given[1].value, given[2].value
@@ -329,7 +331,7 @@ def _replaced(name: str, given: Sequence[Node], sizes: Sequence[float]) -> float
     return sizes[0] * max(1, len(new) if is_plain else 1 + len(new))
 
 
-def _number(given: Sequence[Node], at: int) -> float | None:
+def _number(given: Sequence[QueryPart], at: int) -> float | None:
     if len(given) <= at:
         return None
     node, sign = given[at], 1
@@ -338,7 +340,7 @@ def _number(given: Sequence[Node], at: int) -> float | None:
     return sign * node.value if isinstance(node.value, (int, float)) else None
 
 
-def _made_rows(node: Node, cost: Cost) -> float:
+def _made_rows(node: QueryPart, cost: Cost) -> float:
     """Returns how many rows an expression makes of one."""
     made = 1.0
     for each in _all(node):
@@ -354,14 +356,14 @@ def _made_rows(node: Node, cost: Cost) -> float:
     return made
 
 
-def _made_rows_of_table(node: Node, costs: Sequence[Cost]) -> float:
+def _made_rows_of_table(node: QueryPart, costs: Sequence[Cost]) -> float:
     name, given = ".".join(node.names).lower(), list(node.expressions)
     if name in ("range", "stack"):
-        return max(1, _size(Node("UnresolvedFunction"), "range", given[:2], [1.0] * len(given)))
+        return max(1, _size(QueryPart("UnresolvedFunction"), "range", given[:2], [1.0] * len(given)))
     return max(1, sum(cost.size for cost in costs))
 
 
-def _groupings(node: Node) -> float:
+def _groupings(node: QueryPart) -> float:
     """Returns how many groupings a GROUP BY stands for: those of CUBE are all subsets."""
     product = 1.0
     for each in node.expressions if node.kind == "Aggregate" else ():
@@ -385,7 +387,7 @@ def _most(costs: Iterable[Cost]) -> Cost:
     return Cost(max(cost.size for cost in found), max(cost.parts for cost in found))
 
 
-def _all(node: Node) -> Iterable[Node]:
+def _all(node: QueryPart) -> Iterable[QueryPart]:
     left = [node]
     while left:
         each = left.pop()
@@ -417,7 +419,7 @@ def _check_hint(values: Sequence[Any]) -> None:
         raise refuse(f"asks for more than {_MOST_PARTITIONS} partitions", "use fewer in the hint")
 
 
-def _check_limit(node: Node) -> None:
+def _check_limit(node: QueryPart) -> None:
     # Spark allocates as many places at once where the rows are sorted.
     for number in range(len(list(node.expressions))):
         value = _number(list(node.expressions), number)
