@@ -12,6 +12,7 @@ from cooperator.connectors.sql_bounds import Argument, backtracks
 from cooperator.connectors.sql_calls import FunctionCall, check_calls
 from cooperator.connectors.sql_functions import ALLOWED, FUNCTIONS, REFUSED, FunctionKind
 from cooperator.connectors.sql_rules import check_select
+from tests.harness.support import bounded_work
 
 
 def refused(sql: str) -> str:
@@ -226,6 +227,14 @@ def test_a_pattern_from_the_data_is_refused(call: str) -> None:
 )
 def test_ordinary_patterns_pass(pattern: str) -> None:
     assert not backtracks(pattern)
+
+
+@pytest.mark.parametrize(
+    "part", ["a?b?c?", "a*b*", "(a*", "(a|", "[a-z]?[0-9]?", "[", "(?:x)?", "a?^", "a?)", "\\d?\\w?x", "[a"]
+)
+def test_a_pattern_of_any_length_is_answered_in_bounded_time(part: str) -> None:
+    with bounded_work():
+        backtracks(part * (19_000 // len(part)))
 
 
 @given(st.lists(st.sampled_from(list("ab().|*+?[]^$\\{},129")), max_size=12).map("".join))

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -165,9 +166,10 @@ def backtracks(pattern: str) -> bool:
     """
     if re.search(r"\(\?[a-zA-Z-]*x", pattern) or r"\Q" in pattern or re.search(r"\[\^?\]", pattern):
         return True  # These change what a quantifier belongs to, or where a class ends.
+    ignores_case = bool(re.search(r"\(\?[a-zA-Z-]*i", pattern))
     groups = [_Group()]
     at = 0
-    while at < len(pattern):
+    while at < len(pattern) and groups[-1].ways <= _MOST_WAYS:
         character, following = pattern[at], pattern[at + 1 : at + 2]
         if character == "(":
             inner = _GROUP.match(pattern, at)
@@ -205,7 +207,7 @@ def backtracks(pattern: str) -> bool:
             at = found.end()
             is_possessive = pattern[at : at + 1] == "+"
             at += pattern[at : at + 1] in ("?", "+")
-            if not is_possessive and _may_end_elsewhere(pattern, atom, is_group, at):
+            if not is_possessive and _may_end_elsewhere(pattern, atom, is_group, at, ignores_case):
                 ways += _FEW if found[0] == "?" else _ambiguity(found) != _NEVER
         groups[-1].ambiguity = max(groups[-1].ambiguity, ambiguity)
         groups[-1].ways += ways
@@ -218,9 +220,9 @@ def _are_words(pattern: str, at: int) -> bool:
     return bool(words) and not any(after.startswith(word) for word, after in pairwise(words))
 
 
-def _may_end_elsewhere(pattern: str, atom: str, is_group: bool, at: int) -> bool:
+def _may_end_elsewhere(pattern: str, atom: str, is_group: bool, at: int, ignores_case: bool) -> bool:
     """Whether what follows a repetition of ``atom`` at ``at`` can begin with what the atom matches."""
-    own = None if is_group else _characters(atom, pattern)
+    own = None if is_group else _characters(atom, ignores_case)
     while at < len(pattern):
         character, following = pattern[at], pattern[at + 1 : at + 2]
         if character == "(":
@@ -241,7 +243,7 @@ def _may_end_elsewhere(pattern: str, atom: str, is_group: bool, at: int) -> bool
             at += 2
         else:
             end = at + 2 if character == "\\" else _end_of_class(pattern, at) if character == "[" else at + 1
-            others = _characters(pattern[at:end], pattern)
+            others = _characters(pattern[at:end], ignores_case)
             if own is None or others is None or own & others:
                 return True
             found = _QUANTIFIER.match(pattern, end)
@@ -252,12 +254,13 @@ def _may_end_elsewhere(pattern: str, atom: str, is_group: bool, at: int) -> bool
     return False  # Nothing follows that could fail.
 
 
-def _characters(atom: str, pattern: str) -> frozenset[str] | None:
+@lru_cache(1_000)
+def _characters(atom: str, ignores_case: bool) -> frozenset[str] | None:
     """Returns those of a sample that one atom matches; None if it cannot be told."""
     is_unusual = "&&" in atom or "[" in atom[1:] or re.match(r".*\\[^dDsSwWtnr\W]", atom, re.DOTALL)
     if is_unusual:
         return None
-    flags = re.ASCII | re.DOTALL | (re.IGNORECASE if re.search(r"\(\?[a-zA-Z-]*i", pattern) else 0)
+    flags = re.ASCII | re.DOTALL | (re.IGNORECASE if ignores_case else 0)
     try:
         found = re.compile(atom, flags)
     except (re.error, OverflowError):
