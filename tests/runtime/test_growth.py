@@ -1,5 +1,6 @@
 """A short text stands for no query, value or number of rows without bounds."""
 
+import contextlib
 import json
 import threading
 import time
@@ -15,6 +16,7 @@ from cooperator.connectors.parsed_select import check_parsed
 from cooperator.connectors.sql_growth import QueryPart, check_growth, tree_of
 from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
 from cooperator.connectors.transform import selected
+from tests.harness.support import bounded_work
 from tests.runtime.growing_selects import GROWING, ORDINARY
 from tests.runtime.spark_bench import SparkBench
 
@@ -88,6 +90,37 @@ def test_a_few_levels_pass(step: str, levels: int) -> None:
 def test_a_long_query_without_levels_passes() -> None:
     values = tuple(call("concat", *[V] * 9) for _ in range(300))
     check_growth(QueryPart("Project", True, children=(*values, INPUT)))
+
+
+def test_the_check_itself_takes_bounded_time() -> None:
+    """Also for accumulators in steps of others, and for as many columns and fields as a text can have."""
+
+    def variable(*names: str) -> QueryPart:
+        return QueryPart("UnresolvedNamedLambdaVariable", names=names)
+
+    def aggregate(step: QueryPart) -> QueryPart:
+        step = QueryPart("LambdaFunction", children=(step, variable("x"), variable("y")))
+        return call("aggregate", V, text(""), step)
+
+    def checked(query: QueryPart) -> None:
+        with bounded_work(), contextlib.suppress(PydanticCustomError):
+            check_growth(query)
+
+    steps = variable("x", "f0")
+    for level in range(16):
+        steps = aggregate(call("struct", *(variable("x", f"f{level}_{n}") for n in range(9)), steps))
+    checked(select(steps, INPUT))
+    checked(select(aggregate(call("struct", *(variable("x", f"f{n}") for n in range(3_000)))), INPUT))
+    names = [QueryPart("Alias", names=(f"a{n}",), children=(V,)) for n in range(4_000)]
+    star = QueryPart("UnresolvedStar")
+    checked(
+        QueryPart("Project", True, children=(*names, QueryPart("Project", True, children=(*names, INPUT))))
+    )
+    checked(
+        QueryPart(
+            "Project", True, children=(*[star] * 1_000, QueryPart("Project", True, children=(*names, INPUT)))
+        )
+    )
 
 
 def test_what_is_nested_beyond_pythons_recursion_is_refused() -> None:

@@ -27,6 +27,7 @@ _RELATION: Final = 25
 """A node of the plan costs Spark as much as some parts of an expression."""
 _MOST_PARTITIONS: Final = 1_000
 _MOST_LIMIT: Final = 1_000_000
+_MOST_FIELDS: Final = 50
 
 _CONSTANT: Final = frozenset(
     """
@@ -169,6 +170,8 @@ class _Growth:
         if node.kind in ("GlobalLimit", "LocalLimit", "Offset", "Tail"):
             _check_limit(node)
         aliased: dict[str, Cost] = {}
+        known = dict(before.columns)
+        row = replace(before, columns=known)
         costs: list[Cost] = []
         unnamed: list[Cost] = []
         rows = before.rows
@@ -176,7 +179,7 @@ class _Growth:
         made = 1.0
         star = False
         for each in node.expressions:
-            cost = self._cost(each, replace(before, columns={**before.columns, **aliased}), {})
+            cost = self._cost(each, row, {})
             _check_size(cost)
             costs.append(cost)
             made = max(made, _made_rows(each, cost))
@@ -185,6 +188,7 @@ class _Growth:
             elif each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names:
                 name = each.names[-1].lower()
                 aliased[name] = _most([cost, *([aliased[name]] if name in aliased else [])])
+                known[name] = _most([cost, *([known[name]] if name in known else [])])
             else:
                 unnamed.append(cost)
         parts = before.parts + (_RELATION + sum(cost.parts for cost in costs)) * _groupings(node)
@@ -197,7 +201,7 @@ class _Growth:
             rows *= max(1, len(costs))
         if is_output:
             other = _most([*unnamed, *([before.other] if star else aliased.values())])
-            columns = {**before.columns, **aliased} if star else aliased
+            columns = known if star else aliased
             return _Relation(columns, other, rows, parts)
         if node.kind in _WITH_THE_SAME_NAMES:
             return replace(before, rows=rows, parts=parts)
@@ -264,7 +268,8 @@ class _Growth:
         for number, each in enumerate(lambdas):
             body, *arguments = each.children
             names = [argument.names[0].lower() for argument in arguments if argument.names]
-            if name in _GATHERING and number == 0 and names:
+            # Once for each; those within are reached below.
+            if name in _GATHERING and number == 0 and names and self._of_leaf:
                 self._check_accumulator(body, names[0])
             own: dict[str, Any] = dict.fromkeys(names, Cost(max(self._of_leaf, min(1, given.size))))
             found = self._cost(body, inside, {**outer, **own})
@@ -281,6 +286,9 @@ class _Growth:
             for each in _all(body)
             if each.kind == "UnresolvedNamedLambdaVariable" and each.names[0].lower() == name
         }
+        if len(fields) > _MOST_FIELDS:
+            problem = f"has an accumulator of more than {_MOST_FIELDS} fields ({name})"
+            raise refuse(problem, "use several aggregates")
         nothing = _Relation(other=Cost(0, 0))
         self._of_leaf = 0
         for counted in fields:
