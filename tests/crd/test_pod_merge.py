@@ -1,5 +1,6 @@
 """A user's part of a pod is merged list by list, by the keys of Kubernetes; nothing is lost in silence."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -126,3 +127,25 @@ def _lists(value: Any, path: str) -> Any:
 def test_an_entry_without_its_keys_is_refused(entry: Any) -> None:
     spec = {"containers": [{"name": "worker", "volumeMounts": [entry]}]}
     assert problem_of(spec).startswith("containers[0].volumeMounts[0] ")
+
+
+@pytest.mark.parametrize(
+    "directive",
+    ["$patch", "$retainKeys", "$setElementOrder/containers", "$deleteFromPrimitiveList/finalizers"],
+)
+@given(templates(), st.data())
+def test_a_directive_of_patches_is_refused_wherever_it_is(
+    directive: str, spec: dict[str, Any], data: st.DataObject
+) -> None:
+    """A server would drop it in silence, and what it was to remove would stay."""
+    spec = copy.deepcopy(spec)  # the strategy gives some parts to several examples
+    place = data.draw(st.sampled_from(list(_mappings(spec))))
+    place[directive] = "delete"
+    assert f"{directive} is a directive of patches: remove it" in problem_of(spec)
+
+
+def _mappings(value: Any) -> Any:
+    if isinstance(value, dict):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _mappings(part)

@@ -234,6 +234,59 @@ def test_an_option_that_loads_allocates_or_reconfigures_is_refused(
         assert refused({**config, f"{side}.options.{name}": value})
 
 
+@pytest.mark.parametrize(
+    "braces", ["/{a/b,c/d}" * 30, "{a,b}" * 10, "/{a,{b,{c,d}}}" * 5, "{" + "a," * 1_000 + "b}"]
+)
+def test_a_path_stands_for_few_paths(braces: str) -> None:
+    """Hadoop's clients write braces out, in the driver, before they look for a file."""
+    config = {"source.format": "text", "sink.format": "noop"}
+    assert "stands for more than 1000 paths" in refused({**config, "source.options.path": f"/data{braces}"})
+    units = json.dumps([{"source.options.PATH": f"/data{braces}"}])
+    assert "stands for more than 1000 paths" in refused({**config, "units": units})
+    handed({**config, "source.options.path": "/data/{a,b}/{2024,2025}-{01,02,03}/*.json"})
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        *(("kafka", "minPartitions"), ("kafka", "maxRecordsPerPartition"), ("rate", "numPartitions")),
+        *(
+            ("rate-micro-batch", "numPartitions"),
+            ("rate", "rowsPerSecond"),
+            ("rate-micro-batch", "rowsPerBatch"),
+        ),
+    ],
+)
+def test_an_option_makes_few_tasks_and_rows(name: str, option: str) -> None:
+    config = {"source.format": name, "sink.format": "noop"}
+    if name == "kafka":
+        config["source.options.subscribe"] = "a"
+    for value in ("2000000000", "1000001", "x", "\u0661"):
+        assert refused({**config, f"source.options.{option.upper()}": value})
+    if option != "maxRecordsPerPartition":
+        handed({**config, f"source.options.{option}": "100"})
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "batch.size",
+        "max.partition.fetch.bytes",
+        "fetch.max.bytes",
+        "receive.buffer.bytes",
+        "max.request.size",
+    ],
+)
+def test_a_property_of_kafkas_client_allocates_no_buffer_of_any_size(option: str) -> None:
+    of_sink = {"source.format": "rate", "sink.format": "kafka", "sink.options.topic": "a"}
+    of_source = {"source.format": "kafka", "source.options.subscribe": "a", "sink.format": "noop"}
+    for value in ("2000000000", "134217729", " 2000000000", "+2000000000", "\u0662000000000", ""):
+        assert "allocates as much" in refused({**of_sink, f"sink.options.kafka.{option}": value})
+        assert "allocates as much" in refused({**of_source, f"source.options.KAFKA.{option.upper()}": value})
+    for value in ("-1", "1048576", "134217728"):
+        handed({**of_sink, f"sink.options.kafka.{option}": value})
+
+
 def test_an_option_is_set_once_however_it_is_spelled() -> None:
     config = {
         "source.format": "rate",

@@ -24,6 +24,11 @@ INPUT: dict[str, Any] = {
     "nodes": ["plans.logical.Project", "analysis.UnresolvedStar", "analysis.UnresolvedRelation"],
     "relations": [["input"]],
     "calls": [],
+    "tree": [
+        {"parent": -1, "kind": "plans.logical.Project", "isPlan": True, "names": [], "value": None},
+        {"parent": 0, "kind": "analysis.UnresolvedRelation", "isPlan": True, "names": [], "value": None},
+        {"parent": 0, "kind": "analysis.UnresolvedStar", "isPlan": False, "names": [], "value": None},
+    ],
 }
 
 
@@ -34,7 +39,7 @@ def refused(**changes: Any) -> str:
 
 
 def call(name: str, *arguments: Any, **flags: bool) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments, "is_named": False, "is_repeated": False, **flags}
+    return {"name": name, "arguments": arguments, "is_named": False, **flags}
 
 
 def test_only_input_is_read() -> None:
@@ -55,6 +60,7 @@ def test_only_input_is_read() -> None:
 @given(st.text(min_size=1))
 def test_a_kind_of_node_that_nobody_has_looked_at_is_refused(name: str) -> None:
     refused(nodes=[*INPUT["nodes"], f"plans.logical.{name}Later"])
+    assert "has more than 100000 parts" in refused(nodes=[*INPUT["nodes"], "too many parts"])
     assert "starts a program" in refused(nodes=["plans.logical.ScriptTransformation"])
 
 
@@ -62,7 +68,6 @@ def test_calls_are_those_of_the_table() -> None:
     check_parsed({**INPUT, "calls": [call("Upper", None), call("repeat", None, 3)]})
     assert "calls reflect" in refused(calls=[call("reflect", "a", "b")])
     assert "calls system.builtin.upper" in refused(calls=[call("system.builtin.upper", None)])
-    assert "calls repeat for each element" in refused(calls=[call("repeat", None, 3, is_repeated=True)])
     assert "with named arguments" in refused(calls=[call("repeat", None, None, is_named=True)])
 
 

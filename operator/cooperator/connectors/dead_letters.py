@@ -20,6 +20,7 @@ from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.spark import SparkOptions
 from cooperator.connectors.sql_rules import parse_bounded
 from cooperator.connectors.transform import first_line
+from cooperator.model.visible import visible_line
 
 _PREFIX = "__connect.errors."
 _TOPIC_OPTION = "errors.deadletterqueue.topic.name"
@@ -86,7 +87,8 @@ def treats_rows_alone(sql: str) -> bool:
 
 
 def reason(error: Exception) -> str:
-    return first_line(error)[:_MESSAGE_LIMIT]
+    """Returns the text of an error for a header. Spark quotes the data, with what would act on a terminal."""
+    return visible_line(first_line(error), _MESSAGE_LIMIT)
 
 
 class Letter(NamedTuple):

@@ -6,6 +6,7 @@ no other word is used than was checked. Options of Spark's file formats become s
 clients, some of which load classes; so they are allow-lists.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Value(Enum):
     PATH = "a path"
     CODEC = "a codec; Spark takes other words for names of classes"
     COUNT = "allocates as much"
+    TASKS = "makes as many tasks of Spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,10 @@ _AVRO: Final = {
     ),
 }
 _PARQUET: Final = _plain("datetimeRebaseMode int96RebaseMode mergeSchema")
-_KAFKA_SOURCE: Final = _plain(
+_KAFKA_SOURCE: Final = {"minPartitions": Value.TASKS} | _plain(
     "assign endingOffsets endingTimestamp failOnDataLoss fetchOffset.numRetries "
     "fetchOffset.retryIntervalMs groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs "
-    "maxOffsetsPerTrigger maxRecordsPerPartition maxTriggerDelay minOffsetsPerTrigger minPartitions "
+    "maxOffsetsPerTrigger maxTriggerDelay minOffsetsPerTrigger "
     "startingOffsets startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp "
     "subscribe subscribePattern"
 )
@@ -127,10 +129,14 @@ _ALL: Final = (
     Format("image", {**_SOURCE, **_plain("dropInvalid")}),
     Format("libsvm", {**_SOURCE, **_plain("vectorType"), "numFeatures": Value.COUNT}),
     Format("kafka", _KAFKA_SOURCE, _plain("includeHeaders topic")),
-    Format("rate", {**_plain("rampUpTime rowsPerSecond"), "numPartitions": Value.COUNT}),
+    Format("rate", {**_plain("rampUpTime"), "rowsPerSecond": Value.COUNT, "numPartitions": Value.TASKS}),
     Format(
         "rate-micro-batch",
-        {**_plain("advanceMillisPerBatch rowsPerBatch startTimestamp"), "numPartitions": Value.COUNT},
+        {
+            **_plain("advanceMillisPerBatch startTimestamp"),
+            "rowsPerBatch": Value.COUNT,
+            "numPartitions": Value.TASKS,
+        },
     ),
     Format("socket", _plain("host includeTimestamp port")),
     Format("console", None, _plain("numRows truncate")),
@@ -171,7 +177,9 @@ _PATHS: Final = (
 _CODECS: Final = frozenset(
     "none uncompressed snappy gzip lzo brotli lz4 lz4_raw zstd zstandard zlib deflate bzip2 xz".split()  # noqa: SIM905
 )
-_LARGEST_COUNT: Final = 1_000_000
+_LARGEST: Final = {Value.COUNT: 1_000_000, Value.TASKS: 1_000}
+_MOST_PATHS: Final = 1_000
+_BRACES: Final = re.compile(r"\{[^{}]*\}")
 _COUNT: Final = re.compile(r"-1\Z|[0-9]{1,9}\Z")
 _FORMAT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\Z")
 _OPTION_NAME: Final = re.compile(r"[!-~]{1,200}\Z")
@@ -266,8 +274,9 @@ def check_value(kind: Value, value: str, blamed: str) -> None:
     """Raises ``refuse(…)`` for a value that loads a class, allocates much, or is no full path."""
     if kind is Value.CODEC and value.lower() not in _CODECS:
         raise refuse("is not a codec", f"use one of {', '.join(sorted(_CODECS))}", blamed)
-    if kind is Value.COUNT and not (_COUNT.match(value) and int(value) <= _LARGEST_COUNT):
-        raise refuse("is not a small number", f"use a number up to {_LARGEST_COUNT}", blamed)
+    largest = _LARGEST.get(kind)
+    if largest is not None and not (_COUNT.match(value) and int(value) <= largest):
+        raise refuse("is not a small number", f"use a number up to {largest}", blamed)
     if kind is Value.PATH and value:
         check_path(value, blamed)
 
@@ -277,5 +286,8 @@ def check_path(value: str, blamed: str) -> None:
     if not is_full_path(value):
         problem, remedy = RELATIVE
         raise refuse(problem, f"{remedy}: members run in different directories", blamed)
-    if "," in re.sub(r"\{[^{}]*\}", "", value):
+    # Hadoop writes all of them out before it looks for one.
+    if math.prod(found.count(",") + 1 for found in value.split("{")[1:]) > _MOST_PATHS:
+        raise refuse(f"stands for more than {_MOST_PATHS} paths", "use fewer braces, or units", blamed)
+    if "," in _BRACES.sub("", value):
         raise refuse("has a comma, which some readers split paths at", "rename it, or use units", blamed)

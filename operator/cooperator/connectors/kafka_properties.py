@@ -22,6 +22,10 @@ _ALLOWED: Final = frozenset(
 _CLASSES: Final = re.compile(
     r"(.*\.)?(class|classes|reporters|providers|serializer|deserializer)|partition\.assignment\.strategy"
 )
+_BUFFERS: Final = re.compile(r"(.*\.)?(bytes|size)")
+_SMALL: Final = re.compile(r"-1|[0-9]{1,9}", re.ASCII)
+_LARGEST_BUFFER: Final = 128 * 1024 * 1024
+"""Upper limit of what a property of a client allocates at once, such as ``batch.size``."""
 _SECRETS: Final = re.compile(r".*(jaas\.config|password|keystore\.key)")
 
 _KERBEROS: Final = "com.sun.security.auth.module.Krb5LoginModule"
@@ -53,6 +57,8 @@ def refused(name: str, value: str, is_allowed: Callable[[str], bool]) -> str:
     """
     if _CLASSES.fullmatch(name) or (name.startswith(_SECURITY) and name not in _ALLOWED):
         return "may load classes, run programs or read files of the member"
+    if _BUFFERS.fullmatch(name) and not (_SMALL.fullmatch(value) and int(value) <= _LARGEST_BUFFER):
+        return f"allocates as much: it is not a number up to {_LARGEST_BUFFER}"
     return _refused_login(value, is_allowed) if name == "sasl.jaas.config" else ""
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from cooperator.connectors.options import refuse
 from cooperator.connectors.sql_calls import FunctionCall, check_calls
 from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
+from cooperator.connectors.sql_growth import MOST_PARTS, check_growth, tree_of
 
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _NODES: Final = frozenset(
@@ -41,7 +42,7 @@ _NODES: Final = frozenset(
             CurrentTimestamp CurrentUser Divide EqualNullSafe EqualTo Exists
             FunctionTableSubqueryArgumentExpression GreaterThan GreaterThanOrEqual GroupingSets ILike
             In InSubquery IntegralDivide IsNotNull IsNull LambdaFunction LateralSubquery LessThan
-            LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower Multiply
+            LessThanOrEqual Like LikeAll LikeAny ListQuery Literal Lower Multiply NamePlaceholder$
             NamedArgumentExpression Not NotLikeAll NotLikeAny Or OuterReference Overlay PipeExpression
             PipeOperator RLike Remainder Rollup ScalarSubquery SemiStructuredExtract ShiftLeft
             ShiftRight ShiftRightUnsigned SortOrder SpecifiedWindowFrame StringLocate StringTrim
@@ -57,6 +58,7 @@ _NODES: Final = frozenset(
 _SAID: Final = {
     "plans.logical.ScriptTransformation": ("starts a program", "remove TRANSFORM … USING"),
     "WITH RECURSIVE": ("contains WITH RECURSIVE", "remove it: nothing bounds its rounds"),
+    "too many parts": (f"has more than {MOST_PARTS} parts", "nest fewer CASE, or use several Connectors"),
     "options of a relation": ("sets options of a relation", "remove WITH (…) after the name"),
 }
 
@@ -65,7 +67,8 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
     """Raises ``refuse(…)`` unless the plan reads ``input`` alone, by listed syntax and allowed functions.
 
     ``plan`` has ``nodes``, the classes of its nodes; ``relations``, the names that are looked up once the
-    query's own WITH are put in place; and ``calls``. ``is_elsewhere``: a server's JVM runs it.
+    query's own WITH are put in place; ``calls``; and ``tree``, of all nodes. ``is_elsewhere``: a server's
+    JVM runs it.
     """
     for node in plan["nodes"]:
         if node not in _NODES:
@@ -83,7 +86,9 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
             raise refuse(f"reads {'.'.join(parts)}", "read the view input, and names of your own WITH, only")
     if not relations:
         raise refuse("does not read the view input", _SELECT)
+    check_growth(tree_of(plan["tree"]))
 
 
 def _call(found: Mapping[str, Any]) -> FunctionCall:
-    return FunctionCall(found["name"], tuple(found["arguments"]), found["is_named"], found["is_repeated"])
+    arguments = (tuple(each) if isinstance(each, list) else each for each in found["arguments"])
+    return FunctionCall(found["name"], tuple(arguments), found["is_named"])

@@ -1,17 +1,22 @@
 """Bounds of literal arguments of functions: what they may allocate, and how patterns backtrack. Pure."""
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
-Argument = int | float | str | None
-"""A literal argument of a call; None: anything else."""
+Literal = int | float | str | None
+Argument = Literal | tuple[Literal, ...]
+"""A literal argument of a call, or those of a ``map(…)`` of literals; None: anything else."""
 
 LARGEST: Final = 10_000
 """Upper limit of a length, a number of elements or a number of rows that a literal asks for."""
 DIGITS: Final = 400
 """More than a double has; rounding to millions of digits takes hours."""
-_WINDOWS: Final = 1_000
+MOST_WINDOWS: Final = 1_000
 _WIDTH: Final = re.compile(r"%[^a-zA-Z%\n]*\d{4}")
 _DURATION: Final = re.compile(
     r"(?:interval )?(?:[0-9]{1,12} (?:microsecond|millisecond|second|minute|hour|day|week)s? ?)+", re.ASCII
@@ -73,7 +78,7 @@ def bounded_window(given: Sequence[Argument]) -> str:
     if not all(durations):
         return "needs durations that are written as texts, such as '10 minutes'"
     length, slide = durations
-    return f"puts a row into more than {_WINDOWS} windows" if length > slide * _WINDOWS else ""
+    return f"puts a row into more than {MOST_WINDOWS} windows" if length > slide * MOST_WINDOWS else ""
 
 
 def _microseconds(value: Argument) -> int:
@@ -94,35 +99,85 @@ def bounded_pattern(given: Sequence[Argument], at: Sequence[int]) -> str:
         if backtracks(pattern):
             return (
                 "has a pattern that can backtrack without end: repeat no group that itself has a repetition, "
-                "an alternative or an optional part; write [ab]* for (a|b)*"
+                "an alternative or an optional part (write [ab]* for (a|b)*), and let few repetitions meet "
+                "what they match themselves (write [^,]*, for .*,)"
             )
     return ""
+
+
+def bounded_like(given: Sequence[Argument]) -> str:
+    """Returns why a pattern of LIKE may try too many ways: each ``%`` is a ``.*`` for Java's matcher."""
+    for pattern in given[1:]:
+        if not isinstance(pattern, str):
+            return "needs a pattern that is written as a text; use contains, startswith or endswith"
+        if pattern.rstrip("%").count("%") > _MOST_WAYS:
+            return f"has more than {_MOST_WAYS} times % before the last text"
+    return ""
+
+
+_NAMES_THAT_ALLOCATE: Final = frozenset({"inputbuffersize", "maxcharspercolumn", "maxcolumns"})
+
+
+def bounded_options(given: Sequence[Argument], at: int) -> str:
+    """Returns why the options of a format, as argument ``at``, may allocate any buffer."""
+    if len(given) <= at:
+        return ""
+    options = given[at]
+    if not isinstance(options, tuple) or not all(
+        isinstance(each, str) and each.isascii() for each in options
+    ):
+        return f"needs options that are written as map('name', 'value'), as argument {at + 1}"
+    found = sorted({str(name).lower() for name in options[::2]} & _NAMES_THAT_ALLOCATE)
+    return f"sets {found[0]}, which allocates as much" if found else ""
 
 
 _NEVER, _BOUNDED, _ANY = range(3)
 """Whether a part of a pattern can match in several ways: never, in a few, or in more the longer a text is."""
 _REPEATED: Final = {_NEVER: float("inf"), _BOUNDED: 9, _ANY: 4}
 """Upper limits of how often a group may be repeated; then the work is a polynomial of a low degree."""
+_MOST_WAYS: Final = 3
+"""The highest degree of a polynomial that is allowed: ``.*a.*b.*c`` takes the cube of a text's length."""
+_FEW: Final = 0.25
+"""The part of a degree for two ways that do not depend on the text: 12 of them are 4,096 ways."""
 _QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]+)(,([0-9]*))?\}")
+_GROUP: Final = re.compile(r"\((?:\?(?::|<[A-Za-z][A-Za-z0-9]*>|[a-zA-Z-]*:))?")
+_WORDS: Final = re.compile(r"[\w -]+(?:\|[\w -]+)*\)", re.ASCII)
+_SAMPLE: Final = [*map(chr, range(128)), "\u00e9", "\u017f", "\u212a", "\u4e2d"]
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group of a pattern, up to where it was read. ``ways`` is of the present alternative."""
+
+    ambiguity: int = _NEVER
+    ways: float = 0
+    most_ways: float = 0
+    alternatives: int = 1
+    are_words: bool = False
+    """Its alternatives are words of which none begins like another."""
 
 
 def backtracks(pattern: str) -> bool:
-    """Whether Java's matcher may need exponential time: a repeated group whose content is ambiguous.
+    """Whether Java's matcher may need more than some cubes of a text's length.
 
-    It errs on the safe side: a group is taken for ambiguous if it has a repetition or an alternative. A
-    polynomial is not found: ``.*a.*b.*c`` takes the cube of the length of a text.
+    Exponential is a repeated group whose content is ambiguous. A polynomial's degree is the number of
+    repetitions that can end in several places, since what follows them can be a part of them: in a pattern
+    that is written out, ``.*a.*a.*a…``, nothing else limits it. It errs on the safe side.
     """
     if re.search(r"\(\?[a-zA-Z-]*x", pattern) or r"\Q" in pattern or re.search(r"\[\^?\]", pattern):
         return True  # These change what a quantifier belongs to, or where a class ends.
-    groups = [_NEVER]
+    ignores_case = bool(re.search(r"\(\?[a-zA-Z-]*i", pattern))
+    groups = [_Group()]
     at = 0
-    while at < len(pattern):
+    while at < len(pattern) and groups[-1].ways <= _MOST_WAYS:
         character, following = pattern[at], pattern[at + 1 : at + 2]
         if character == "(":
-            groups.append(_NEVER)
+            inner = _GROUP.match(pattern, at)
+            groups.append(_Group(are_words=_are_words(pattern, inner.end() if inner else at)))
             at += 2 if following == "?" else 1  # a group's own question mark is no quantifier
             continue
-        ambiguity = _NEVER
+        begin, ambiguity, ways = at, _NEVER, 0.0
+        is_group = False
         if character == "\\":
             if following.isdigit() or following == "k":
                 ambiguity = _ANY  # the text of a group has any length
@@ -131,19 +186,86 @@ def backtracks(pattern: str) -> bool:
             at = _end_of_class(pattern, at)
         else:
             if character == ")" and len(groups) > 1:
-                ambiguity = groups.pop()
+                is_group = True
+                closed = groups.pop()
+                ambiguity, ways = closed.ambiguity, max(closed.ways, closed.most_ways)
+                if closed.alternatives > 1 and not closed.are_words:
+                    ways += _FEW * math.log2(closed.alternatives)
             elif character == "|":
                 ambiguity = _BOUNDED
+                groups[-1].alternatives += 1
+                groups[-1].most_ways = max(groups[-1].ways, groups[-1].most_ways)
+                groups[-1].ways = 0
             at += 1
+        atom = pattern[begin:at]
         found = _QUANTIFIER.match(pattern, at)
         if found:
             if _most(found) > _REPEATED[ambiguity]:
                 return True
             ambiguity = max(ambiguity, _ambiguity(found))
+            ways *= min(_most(found), _REPEATED[_BOUNDED])
+            at = found.end()
+            is_possessive = pattern[at : at + 1] == "+"
+            at += pattern[at : at + 1] in ("?", "+")
+            if not is_possessive and _may_end_elsewhere(pattern, atom, is_group, at, ignores_case):
+                ways += _FEW if found[0] == "?" else _ambiguity(found) != _NEVER
+        groups[-1].ambiguity = max(groups[-1].ambiguity, ambiguity)
+        groups[-1].ways += ways
+    return any(max(each.ways, each.most_ways) > _MOST_WAYS for each in groups)
+
+
+def _are_words(pattern: str, at: int) -> bool:
+    found = _WORDS.match(pattern, at)
+    words = sorted(found[0][:-1].split("|")) if found else []
+    return bool(words) and not any(after.startswith(word) for word, after in pairwise(words))
+
+
+def _may_end_elsewhere(pattern: str, atom: str, is_group: bool, at: int, ignores_case: bool) -> bool:
+    """Whether what follows a repetition of ``atom`` at ``at`` can begin with what the atom matches."""
+    own = None if is_group else _characters(atom, ignores_case)
+    while at < len(pattern):
+        character, following = pattern[at], pattern[at + 1 : at + 2]
+        if character == "(":
+            inner = _GROUP.match(pattern, at)
+            is_plain = inner is not None and (inner[0] != "(" or following != "?")
+            if inner is None or not is_plain or "|" in pattern[at:]:
+                return True
+            at = inner.end()
+        elif character == ")":
+            at += 1
+            if _QUANTIFIER.match(pattern, at):
+                return True
+        elif character in "^$":
+            at += 1
+        elif character == "|":
+            return True
+        elif character == "\\" and following in "bBAzZG":
+            at += 2
+        else:
+            end = at + 2 if character == "\\" else _end_of_class(pattern, at) if character == "[" else at + 1
+            others = _characters(pattern[at:end], ignores_case)
+            if own is None or others is None or own & others:
+                return True
+            found = _QUANTIFIER.match(pattern, end)
+            if not found or (found[0][0] not in "*?" and found[1] != "0"):
+                return False
             at = found.end()
             at += pattern[at : at + 1] in ("?", "+")
-        groups[-1] = max(groups[-1], ambiguity)
-    return False
+    return False  # Nothing follows that could fail.
+
+
+@lru_cache(1_000)
+def _characters(atom: str, ignores_case: bool) -> frozenset[str] | None:
+    """Returns those of a sample that one atom matches; None if it cannot be told."""
+    is_unusual = "&&" in atom or "[" in atom[1:] or re.match(r".*\\[^dDsSwWtnr\W]", atom, re.DOTALL)
+    if is_unusual:
+        return None
+    flags = re.ASCII | re.DOTALL | (re.IGNORECASE if ignores_case else 0)
+    try:
+        found = re.compile(atom, flags)
+    except (re.error, OverflowError):
+        return None
+    return frozenset(each for each in _SAMPLE if found.fullmatch(each))
 
 
 def _ambiguity(found: re.Match[str]) -> int:

@@ -1,6 +1,5 @@
 """The calls of functions in a SELECT, and whether each is allowed: for both checks. Pure."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +7,7 @@ from typing import Final
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import refuse
-from cooperator.connectors.sql_bounds import LARGEST, Argument
+from cooperator.connectors.sql_bounds import Argument
 from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
 
 _REMEDY: Final = "use functions of Spark that open nothing: see docs/security.md"
@@ -18,14 +17,12 @@ _REMEDY: Final = "use functions of Spark that open nothing: see docs/security.md
 class FunctionCall:
     """A call as a parser has read it.
 
-    ``name`` has the parts of a qualified name, joined by dots. ``is_repeated``: it is in a function that is
-    called for each element of an array.
+    ``name`` has the parts of a qualified name, joined by dots.
     """
 
     name: str
     arguments: tuple[Argument, ...] = ()
     is_named: bool = False
-    is_repeated: bool = False
 
 
 def forbidden(name: str) -> PydanticCustomError:
@@ -37,7 +34,6 @@ def forbidden(name: str) -> PydanticCustomError:
 
 def check_calls(calls: Iterable[FunctionCall]) -> None:
     """Raises ``refuse(…)`` for the first call that is forbidden, unknown, or not bounded by its literals."""
-    product = 1
     for call in calls:
         name = call.name.lower()
         function = FUNCTIONS.get(name) if name.isascii() else None
@@ -50,13 +46,3 @@ def check_calls(calls: Iterable[FunctionCall]) -> None:
         problem = function.check(call.arguments)
         if problem:
             raise refuse(f"calls {name}, which {problem}", f"bound {function.reason or 'it'} by a literal")
-        # Spark refuses a call that lacks arguments.
-        if function.multiplies is not None and function.multiplies < len(call.arguments):
-            if call.is_repeated:
-                raise refuse(f"calls {name} for each element", "call it outside of functions of arrays")
-            copies = call.arguments[function.multiplies]
-            product *= max(1, math.ceil(copies)) if isinstance(copies, (int, float)) else 1
-    if product > LARGEST:
-        raise refuse(
-            f"multiplies a value {product} times", f"let repeat and array_repeat make {LARGEST} at most"
-        )

@@ -5,7 +5,7 @@ allocates and waits for; a test compares the table with Spark's own registry.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -15,7 +15,9 @@ from cooperator.connectors.sql_bounds import (
     Argument,
     bounded_digits,
     bounded_format,
+    bounded_like,
     bounded_number,
+    bounded_options,
     bounded_pattern,
     bounded_sequence,
     bounded_window,
@@ -43,8 +45,6 @@ class Function:
     reason: str = ""
     """The reason why it is forbidden, or the argument that is bounded."""
     check: Check | None = None
-    multiplies: int | None = None
-    """The number of the argument that multiplies the size of another one."""
 
 
 NO_EXTERNAL_XML: Final = tuple(
@@ -65,10 +65,12 @@ def _pattern(*at: int) -> Function:
     return Function(FunctionKind.MATCHES, "the pattern", lambda given: bounded_pattern(given, at))
 
 
+def _options(at: int) -> Function:
+    return Function(FunctionKind.ALLOCATES, "the options", lambda given: bounded_options(given, at))
+
+
 _ALLOCATING: Final = {
-    **dict.fromkeys(
-        ("repeat", "array_repeat"), replace(_number(1, LARGEST, "the number of copies"), multiplies=1)
-    ),
+    **dict.fromkeys(("repeat", "array_repeat"), _number(1, LARGEST, "the number of copies")),
     **dict.fromkeys(("lpad", "rpad"), _number(1, LARGEST, "the length")),
     **dict.fromkeys(("space", "randstr"), _number(0, LARGEST, "the length")),
     "array_insert": _number(1, LARGEST, "the position, up to which an array is filled"),
@@ -87,6 +89,8 @@ _ALLOCATING: Final = {
     "approx_count_distinct": _number(1, 1, "the relative error", 0.005),
     **dict.fromkeys(("approx_percentile", "percentile_approx"), _number(2, 1_000_000, "the accuracy")),
     "histogram_numeric": _number(1, LARGEST, "the number of bins"),
+    "from_csv": _options(2),
+    **dict.fromkeys(("to_csv", "schema_of_csv"), _options(1)),
 }
 _PATTERN: Final = {
     **dict.fromkeys(
@@ -104,6 +108,9 @@ _PATTERN: Final = {
         _pattern(1),
     ),
     "str_to_map": _pattern(1, 2),
+    # Its key becomes a part of a pattern as it is.
+    **dict.fromkeys(("parse_url", "try_parse_url"), _pattern(2)),
+    **dict.fromkeys(("like", "ilike"), Function(FunctionKind.MATCHES, "the pattern", bounded_like)),
 }
 _XML: Final = (
     "xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string"
@@ -127,23 +134,22 @@ _GATHERING: Final = """
     theta_intersection_agg theta_sketch_agg theta_union_agg
     """
 _PLAIN: Final = """
-    ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~
-    abs acos acosh add_months and any any_value approx_top_k_estimate array array_append
-    array_compact array_contains array_distinct array_except array_intersect array_join array_max
-    array_min array_position array_prepend array_remove array_size array_sort array_union
-    arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh avg base64 between
-    bigint bin binary bit_and bit_count bit_get bit_length bit_or bit_xor bitmap_bit_position
-    bitmap_bucket_number bitmap_count bool_and bool_or boolean btrim cardinality case cast cbrt char
-    char_length character_length chr coalesce collate collation concat concat_ws contains conv
-    convert_timezone corr cos cosh cot count count_if covar_pop covar_samp crc32 csc cume_dist
-    curdate current_catalog current_database current_date current_schema current_time
-    current_timestamp current_timezone current_user date date_add date_diff date_format
-    date_from_unix_date date_part date_sub date_trunc dateadd datediff datepart day dayname
-    dayofmonth dayofweek dayofyear decimal decode degrees dense_rank div double e element_at elt
-    encode endswith equal_null every exists exp explode explode_outer expm1 extract factorial filter
-    find_in_set first first_value flatten float forall from_csv from_json from_unixtime
+    ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ abs acos acosh add_months and any
+    any_value approx_top_k_estimate array array_append array_compact array_contains array_distinct
+    array_except array_intersect array_join array_max array_min array_position array_prepend
+    array_remove array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh
+    assert_true atan atan2 atanh avg base64 between bigint bin binary bit_and bit_count bit_get
+    bit_length bit_or bit_xor bitmap_bit_position bitmap_bucket_number bitmap_count bool_and bool_or
+    boolean btrim cardinality case cast cbrt char char_length character_length chr coalesce collate
+    collation concat concat_ws contains conv convert_timezone corr cos cosh cot count count_if
+    covar_pop covar_samp crc32 csc cume_dist curdate current_catalog current_database current_date
+    current_schema current_time current_timestamp current_timezone current_user date date_add
+    date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd datediff
+    datepart day dayname dayofmonth dayofweek dayofyear decimal decode degrees dense_rank div double
+    e element_at elt encode endswith equal_null every exists exp explode explode_outer expm1 extract
+    factorial filter find_in_set first first_value flatten float forall from_json from_unixtime
     from_utc_timestamp get get_json_object getbit greatest grouping grouping_id hash hex
-    hll_sketch_estimate hll_union hour hypot if ifnull ilike in initcap inline inline_outer
+    hll_sketch_estimate hll_union hour hypot if ifnull in initcap inline inline_outer
     input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8
     is_variant_null isnan isnotnull isnull json_array_length json_object_keys json_tuple
     kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
@@ -151,33 +157,32 @@ _PLAIN: Final = """
     kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
     kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
     kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float kurtosis lag
-    last last_day last_value lcase lead least left len length like ln localtimestamp locate log
-    log10 log1p log2 lower ltrim luhn_check make_date make_dt_interval make_interval make_time
+    last last_day last_value lcase lead least left len length ln localtimestamp locate log log10
+    log1p log2 lower ltrim luhn_check make_date make_dt_interval make_interval make_time
     make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map
     map_concat map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys
     map_values map_zip_with mask max max_by md5 mean min min_by minute mod
     monotonically_increasing_id month monthname months_between named_struct nanvl negative next_day
-    not now nth_value ntile nullif nullifzero nvl nvl2 octet_length or overlay parse_json parse_url
+    not now nth_value ntile nullif nullifzero nvl nvl2 octet_length or overlay parse_json
     percent_rank pi pmod posexplode posexplode_outer position positive pow power quarter quote
     radians raise_error rand randn random rank regr_avgx regr_avgy regr_count regr_intercept regr_r2
-    regr_slope regr_sxx regr_sxy regr_syy replace reverse right rint row_number rtrim schema_of_csv
-    schema_of_json schema_of_variant sec second sentences session_user session_window sha sha1 sha2
-    shiftleft shiftright shiftrightunsigned shuffle sign signum sin sinh size skewness slice
-    smallint some sort_array soundex spark_partition_id split_part sqrt st_asbinary st_geogfromwkb
-    st_geomfromwkb st_setsrid st_srid startswith std stddev stddev_pop stddev_samp string struct
-    substr substring substring_index sum tan tanh theta_difference theta_intersection
-    theta_sketch_estimate theta_union time time_diff time_trunc timestamp timestamp_micros
-    timestamp_millis timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char to_csv
-    to_date to_json to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz
-    to_unix_timestamp to_utc_timestamp to_varchar to_variant_object transform transform_keys
-    transform_values translate trim trunc try_add try_avg try_divide try_element_at
-    try_make_interval try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod
-    try_multiply try_parse_json try_parse_url try_subtract try_sum try_to_binary try_to_date
-    try_to_number try_to_time try_to_timestamp try_url_decode try_validate_utf8 try_variant_get
-    typeof ucase unbase64 unhex uniform unix_date unix_micros unix_millis unix_seconds
-    unix_timestamp upper url_decode url_encode user uuid validate_utf8 var_pop var_samp variance
-    variant_explode variant_explode_outer variant_get version weekday weekofyear when width_bucket
-    window_time xxhash64 year zeroifnull zip_with
+    regr_slope regr_sxx regr_sxy regr_syy replace reverse right rint row_number rtrim schema_of_json
+    schema_of_variant sec second sentences session_user session_window sha sha1 sha2 shiftleft
+    shiftright shiftrightunsigned shuffle sign signum sin sinh size skewness slice smallint some
+    sort_array soundex spark_partition_id split_part sqrt st_asbinary st_geogfromwkb st_geomfromwkb
+    st_setsrid st_srid startswith std stddev stddev_pop stddev_samp string struct substr substring
+    substring_index sum tan tanh theta_difference theta_intersection theta_sketch_estimate
+    theta_union time time_diff time_trunc timestamp timestamp_micros timestamp_millis
+    timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char to_date to_json to_number
+    to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp
+    to_varchar to_variant_object transform transform_keys transform_values translate trim trunc
+    try_add try_avg try_divide try_element_at try_make_interval try_make_timestamp
+    try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply try_parse_json try_subtract
+    try_sum try_to_binary try_to_date try_to_number try_to_time try_to_timestamp try_url_decode
+    try_validate_utf8 try_variant_get typeof ucase unbase64 unhex uniform unix_date unix_micros
+    unix_millis unix_seconds unix_timestamp upper url_decode url_encode user uuid validate_utf8
+    var_pop var_samp variance variant_explode variant_explode_outer variant_get version weekday
+    weekofyear when width_bucket window_time xxhash64 year zeroifnull zip_with
     """
 
 FUNCTIONS: Final[Mapping[str, Function]] = {

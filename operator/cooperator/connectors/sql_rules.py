@@ -26,6 +26,7 @@ from cooperator.connectors.sql_functions import ALLOWED, BOUNDED, REFUSED
 MAX_LENGTH: Final = 20_000
 MAX_DEPTH: Final = 32
 MAX_SCHEMA: Final = 100_000
+MAX_CUBE: Final = 8
 MAX_STEPS: Final = 10_000
 """Upper limit of a parser's steps in addition to one for each token; ordinary queries take less than two."""
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
@@ -236,6 +237,9 @@ def _check_tokens(tokens: list[Any]) -> None:
         if token.token_type == T.TABLE and not is_column and after not in (None, T.COMMA, T.FROM, T.R_PAREN):
             # sqlglot takes (TABLE a) for a column with an alias, and Spark for a query.
             raise refuse("contains TABLE", "write SELECT * FROM a; write a column's name in backquotes")
+        if after == T.L_PAREN and token.text.lower() == "cube" and _elements(tokens, number + 1) > MAX_CUBE:
+            # Spark's parser writes out all of its subsets.
+            raise refuse(f"has a CUBE of more than {MAX_CUBE} columns", "use fewer, or GROUPING SETS")
         if after == T.L_PAREN and token.text.lower() in REFUSED:
             raise forbidden(token.text)
         if FOLDED & set(token.text) and token.token_type not in (T.STRING, T.IDENTIFIER):
@@ -251,6 +255,17 @@ def _check_tokens(tokens: list[Any]) -> None:
             known = ALLOWED if token.token_type == T.IDENTIFIER else ALLOWED | _SYNTAX
             if token.text.lower() not in known:
                 raise forbidden(token.text)
+
+
+def _elements(tokens: list[Any], at: int) -> int:
+    """Returns how many elements the parenthesis at ``at`` has."""
+    depth, found = 0, 1
+    for token in tokens[at:]:
+        depth += (token.text == "(") - (token.text == ")")
+        if not depth:
+            break
+        found += depth == 1 and token.text == ","
+    return found
 
 
 def _check_tree(parsed: list[Any]) -> None:
@@ -279,7 +294,12 @@ def _calls(tree: Any) -> Iterator[FunctionCall]:
     for call in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc):
         arguments = tuple(map(_literal, call.expressions))
         is_named = any(isinstance(each, (exp.Kwarg, exp.PropertyEQ)) for each in call.expressions)
-        yield FunctionCall(str(call.this), arguments, is_named, call.find_ancestor(exp.Lambda) is not None)
+        yield FunctionCall(str(call.this), arguments, is_named)
+    for like in tree.find_all(exp.Like, exp.ILike):
+        several = like.expression.find(exp.Tuple) if isinstance(like.expression, (exp.Any, exp.All)) else None
+        patterns = several.expressions if several is not None else [like.expression.unnest()]
+        if not isinstance(like.expression, (exp.Any, exp.All)) or several is not None:
+            yield FunctionCall("like", (None, *map(_literal, patterns)))
 
 
 def _literal(node: Any) -> Argument:
@@ -288,6 +308,9 @@ def _literal(node: Any) -> Argument:
     if isinstance(node, exp.Neg):
         value = _literal(node.this)
         return -value if isinstance(value, (int, float)) else None
+    if isinstance(node, exp.Anonymous) and str(node.this).lower() == "map":
+        found = map(_literal, node.expressions)
+        return tuple(each if not isinstance(each, tuple) else None for each in found)
     if not isinstance(node, exp.Literal):
         return None
     if node.is_string:

@@ -38,6 +38,8 @@ whole, such as tolerations."""
 DEFAULTS: Final = {"protocol": "TCP"}
 """Values of keys that an entry may leave out."""
 
+_DIRECTIVES: Final = ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList")
+"""Beginnings of the keys by which a strategic merge patch says how it is applied."""
 _SELECTORS: Final = ("configMapKeyRef", "fieldRef", "fileKeyRef", "resourceFieldRef", "secretKeyRef")
 _WITH_SECRETS: Final = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
 ATOMIC: Final = frozenset(
@@ -87,9 +89,14 @@ def problem_of(spec: Mapping[str, Any]) -> str:
 def _problems(value: Any, path: str, shown: str) -> Iterator[str]:
     if isinstance(value, Mapping):
         for name, part in value.items():
+            if name.startswith(_DIRECTIVES):
+                # A server takes them in patches alone; in a pod it drops them in silence.
+                remedy = "remove it, and write the fields themselves"
+                yield f"{_below(shown, name)} is a directive of patches: {remedy}"
             yield from _problems(part, _below(path, name), _below(shown, name))
-    elif isinstance(value, list | tuple) and path in KEYS:
-        yield from _problems_of_entries(value, path, shown)
+    elif isinstance(value, list | tuple):
+        if path in KEYS:
+            yield from _problems_of_entries(value, path, shown)
         for number, entry in enumerate(value):
             yield from _problems(entry, path, f"{shown}[{number}]")
 

@@ -7,6 +7,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,17 +15,31 @@ import java.util.Set;
 import java.util.TreeSet;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.analysis.CTESubstitution;
+import org.apache.spark.sql.catalyst.analysis.MultiAlias;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.BaseGroupingSets;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
+import org.apache.spark.sql.catalyst.expressions.ILike;
+import org.apache.spark.sql.catalyst.expressions.Like;
+import org.apache.spark.sql.catalyst.expressions.LikeAll;
+import org.apache.spark.sql.catalyst.expressions.LikeAny;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedArgumentExpression;
+import org.apache.spark.sql.catalyst.expressions.NotLikeAll;
+import org.apache.spark.sql.catalyst.expressions.NotLikeAny;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.UnaryMinus;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
+import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedHint;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
@@ -45,16 +60,21 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class ParsedSelect {
   private static final String SPARKS = "org.apache.spark.sql.catalyst.";
-  private static final int MOST_PARTS = 1_000_000;
+  private static final int MOST_PARTS = 100_000;
   private static final int MOST_CHARACTERS = 2_000;
 
-  private record Part(Object value, boolean isRepeated) {}
+  /** A value in the plan; {@code parent} is the number of the nearest node that it is in, or -1. */
+  private record Part(Object value, int parent) {}
+
+  /** A node of the tree for Python; a parent has a smaller number than its parts, the last of which is first. */
+  public record Node(int parent, String kind, boolean isPlan, List<String> names, Object value) {}
 
   private final SparkSession session;
   private final LogicalPlan plan;
   private final TreeSet<String> nodes = new TreeSet<>();
   private final List<List<String>> relations = new ArrayList<>();
   private final List<Map<String, Object>> calls = new ArrayList<>();
+  private final List<Node> tree = new ArrayList<>();
 
   private ParsedSelect(SparkSession session, LogicalPlan plan) {
     this.session = session;
@@ -63,6 +83,7 @@ public final class ParsedSelect {
     // Afterwards, the names that are left are those that Spark looks up in its catalogs.
     relations.clear();
     calls.clear();
+    tree.clear();
     walk(CTESubstitution.apply(plan));
   }
 
@@ -88,7 +109,7 @@ public final class ParsedSelect {
 
   public String summary() throws JsonProcessingException {
     return new ObjectMapper()
-        .writeValueAsString(Map.of("nodes", nodes, "relations", relations, "calls", calls));
+        .writeValueAsString(Map.of("nodes", nodes, "relations", relations, "calls", calls, "tree", tree));
   }
 
   /** Reads a SELECT from the standard input where there is no session, for a server that runs it elsewhere. */
@@ -98,50 +119,54 @@ public final class ParsedSelect {
   }
 
   private void walk(LogicalPlan root) {
-    Set<TreeNode<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+    // A parser may put one node into several places: it counts in each, as it does for what Spark does next.
+    Map<TreeNode<?>, Set<Integer>> parents = new IdentityHashMap<>();
     Deque<Part> left = new ArrayDeque<>();
-    left.push(new Part(root, false));
+    left.push(new Part(root, -1));
     for (int visited = 0; !left.isEmpty(); visited++) {
       if (visited > MOST_PARTS) {
-        throw new IllegalStateException("the query has more than " + MOST_PARTS + " parts");
+        nodes.add("too many parts");
+        return;
       }
       Part part = left.pop();
-      boolean isRepeated = part.isRepeated || part.value instanceof LambdaFunction;
+      int parent = part.parent;
       if (part.value instanceof TreeNode<?> node) {
-        if (!seen.add(node)) {
+        if (!parents.computeIfAbsent(node, any -> new HashSet<>()).add(part.parent)) {
           continue; // it is a child, and a part of its parent's tuple
         }
-        read(node, part.isRepeated);
-        push(node.children(), isRepeated, left);
-        push(node.innerChildren(), isRepeated, left);
+        read(node, part.parent);
+        parent = tree.size() - 1;
+        push(node.children(), parent, left);
+        push(node.innerChildren(), parent, left);
       }
       if (part.value instanceof Iterable<?> values) {
-        push(values, isRepeated, left);
+        push(values, parent, left);
       } else if (part.value instanceof Product product) {
         Iterator<Object> values = product.productIterator();
         while (values.hasNext()) {
-          push(values.next(), isRepeated, left);
+          push(values.next(), parent, left);
         }
       }
     }
   }
 
-  private static void push(Iterable<?> values, boolean isRepeated, Deque<Part> left) {
+  private static void push(Iterable<?> values, int parent, Deque<Part> left) {
     Iterator<?> each = values.iterator();
     while (each.hasNext()) {
-      push(each.next(), isRepeated, left);
+      push(each.next(), parent, left);
     }
   }
 
-  private static void push(Object value, boolean isRepeated, Deque<Part> left) {
+  private static void push(Object value, int parent, Deque<Part> left) {
     if (value instanceof Product || value instanceof Iterable || value instanceof TreeNode) {
-      left.push(new Part(value, isRepeated));
+      left.push(new Part(value, parent));
     }
   }
 
-  private void read(TreeNode<?> node, boolean isRepeated) {
+  private void read(TreeNode<?> node, int parent) {
     String name = node.getClass().getName();
-    nodes.add(name.startsWith(SPARKS) ? name.substring(SPARKS.length()) : name);
+    String kind = name.startsWith(SPARKS) ? name.substring(SPARKS.length()) : name;
+    nodes.add(kind);
     if (node instanceof UnresolvedRelation relation) {
       relations.add(texts(relation.multipartIdentifier()));
       if (!relation.options().isEmpty()) {
@@ -150,17 +175,82 @@ public final class ParsedSelect {
     } else if (node instanceof UnresolvedWith with && with.allowRecursion()) {
       nodes.add("WITH RECURSIVE");
     } else if (node instanceof UnresolvedFunction call) {
-      add(texts(call.nameParts()), call.arguments(), isRepeated);
+      add(texts(call.nameParts()), call.arguments());
     } else if (node instanceof UnresolvedTableValuedFunction call) {
-      add(texts(call.name()), call.functionArgs(), isRepeated);
+      add(texts(call.name()), call.functionArgs());
     } else if (node instanceof UnresolvedGenerator call) {
-      add(List.of(call.name().unquotedString()), call.children(), isRepeated);
+      add(List.of(call.name().unquotedString()), call.children());
     } else if (node instanceof RLike call) {
-      add(List.of("rlike"), call.children(), isRepeated);
+      add(List.of("rlike"), call.children());
+    } else if (node instanceof Like call) {
+      addPatterns(Collections.singletonList(literal(call.right())));
+    } else if (node instanceof ILike call) {
+      addPatterns(Collections.singletonList(literal(call.right())));
+    } else if (node instanceof LikeAll call) {
+      addPatterns(CollectionConverters.asJava(call.patterns()));
+    } else if (node instanceof NotLikeAll call) {
+      addPatterns(CollectionConverters.asJava(call.patterns()));
+    } else if (node instanceof LikeAny call) {
+      addPatterns(CollectionConverters.asJava(call.patterns()));
+    } else if (node instanceof NotLikeAny call) {
+      addPatterns(CollectionConverters.asJava(call.patterns()));
     }
+    tree.add(new Node(parent, kind, node instanceof LogicalPlan, names(node), value(node)));
   }
 
-  private void add(List<String> name, Seq<Expression> given, boolean isRepeated) {
+  /** The names that a node gives to something, or by which it refers to it. */
+  private static List<String> names(TreeNode<?> node) {
+    if (node instanceof UnresolvedAttribute attribute) {
+      return texts(attribute.nameParts());
+    } else if (node instanceof UnresolvedNamedLambdaVariable variable) {
+      return texts(variable.nameParts());
+    } else if (node instanceof Alias alias) {
+      return List.of(alias.name());
+    } else if (node instanceof MultiAlias alias) {
+      return texts(alias.names());
+    } else if (node instanceof UnresolvedFunction call) {
+      return texts(call.nameParts());
+    } else if (node instanceof UnresolvedTableValuedFunction call) {
+      return texts(call.name());
+    } else if (node instanceof UnresolvedGenerator call) {
+      return List.of(call.name().unquotedString());
+    } else if (node instanceof CTERelationDef definition) {
+      return List.of(Long.toString(definition.id()));
+    } else if (node instanceof CTERelationRef reference) {
+      return List.of(Long.toString(reference.cteId()));
+    }
+    return List.of();
+  }
+
+  /** A literal, the literals of a hint, or a number: of rows that are written, of sets that group rows. */
+  private static Object value(TreeNode<?> node) {
+    if (node instanceof BaseGroupingSets sets) {
+      return sets.groupingSets().size();
+    } else if (node instanceof LocalRelation rows) {
+      return rows.data().size();
+    } else if (node instanceof UnresolvedHint hint) {
+      List<Object> values = new ArrayList<>();
+      for (Object each : CollectionConverters.asJava(hint.parameters())) {
+        values.add(
+            each instanceof Expression expression
+                ? literal(expression)
+                : each instanceof Number number ? (Object) number.longValue() : null);
+      }
+      return values;
+    }
+    return node instanceof Literal literal ? literal(literal) : null;
+  }
+
+  private void addPatterns(List<?> patterns) {
+    List<Object> arguments = new ArrayList<>();
+    arguments.add(null); // what is matched
+    for (Object pattern : patterns) {
+      arguments.add(pattern instanceof UTF8String text ? text.toString() : pattern);
+    }
+    calls.add(Map.of("name", "like", "arguments", arguments, "is_named", false));
+  }
+
+  private void add(List<String> name, Seq<Expression> given) {
     List<Object> arguments = new ArrayList<>();
     boolean isNamed = false;
     for (Expression argument : CollectionConverters.asJava(given)) {
@@ -171,15 +261,22 @@ public final class ParsedSelect {
         Map.of(
             "name", String.join(".", name),
             "arguments", arguments,
-            "is_named", isNamed,
-            "is_repeated", isRepeated));
+            "is_named", isNamed));
   }
 
-  /** A number or a text; null for everything else. */
+  /** A number, a text, or what is in a map of them; null for everything else. */
   private static Object literal(Expression argument) {
     if (argument instanceof UnaryMinus minus) {
       Object value = literal(minus.child());
       return value instanceof Long number ? (Object) (-number) : value instanceof Double number ? -number : null;
+    }
+    if (argument instanceof UnresolvedFunction call
+        && call.nameParts().mkString(".").equalsIgnoreCase("map")) {
+      List<Object> values = new ArrayList<>();
+      for (Expression each : CollectionConverters.asJava(call.arguments())) {
+        values.add(literal(each));
+      }
+      return values;
     }
     if (!(argument instanceof Literal literal)) {
       return null;

@@ -1,0 +1,149 @@
+"""SELECTs whose short text stands for a query, a value or a number of rows without bounds; and ordinary ones
+that look alike."""
+
+
+def chain(first: str, each: str, levels: int, last: str = "SELECT * FROM {}") -> str:
+    """A WITH of which each member reads the one before."""
+    members = [f"a0 AS ({first})"]
+    members += [f"a{level} AS ({each.replace('{}', f'a{level - 1}')})" for level in range(1, levels)]
+    return f"WITH {', '.join(members)} {last.replace('{}', f'a{levels - 1}')}"
+
+
+def nested(first: str, each: str, levels: int) -> str:
+    for _ in range(levels):
+        first = each.replace("{}", first)
+    return first
+
+
+def _value(expression: str) -> str:
+    return f"SELECT {expression} AS s FROM input"
+
+
+def _merge(step: str, zero: str = "v") -> str:
+    return _value(f"aggregate(a, {zero}, (x, y) -> {step})")
+
+
+_NUMBERS = ", ".join(f"({number})" for number in range(200))
+_MANY = "sequence(1, 9999)"
+PLANS = [
+    "SELECT count(*) FROM input GROUP BY " + ", ".join(["CUBE(a, b)"] * 12),
+    "SELECT count(*) FROM input GROUP BY " + ", ".join(f"a{n}" for n in range(24)) + " WITH CUBE",
+    "SELECT count(*) FROM input GROUP BY " + ", ".join(["ROLLUP(a, b, c, d)"] * 8),
+    chain("SELECT * FROM input", "SELECT * FROM {} UNION ALL SELECT * FROM {}", 24),
+    chain("SELECT * FROM input", "SELECT a.* FROM {} a JOIN {} b USING (id)", 24),
+    chain("SELECT * FROM input", "SELECT * FROM {} WHERE id IN (SELECT id FROM {})", 24),
+    chain("SELECT * FROM input", "SELECT *, (SELECT max(id) FROM {}) AS m FROM {}", 24),
+    nested("SELECT v FROM input", "SELECT v || v AS v FROM ({})", 26) + " WHERE v > 'a'",
+    chain("SELECT id AS v FROM input", "SELECT v + v AS v FROM {}", 60, "SELECT v FROM {} WHERE v > 0"),
+    "FROM input " + "|> EXTEND v || v AS w |> SELECT w AS v " * 26,
+    _value(nested("v", "CASE {} WHEN 1 THEN 2 WHEN 2 THEN 3 WHEN 3 THEN 4 END", 14)),
+    _value(nested("v", "({} BETWEEN 1 AND 2)", 28)),
+    _value(nested("v", "nullif({}, 1)", 28)),
+    _value(nested("v", "right({}, 5)", 28)),
+    _value(nested("true", "exists(a, x -> {})", 5)),
+    "SELECT /*+ REPARTITION(200000) */ * FROM input",
+    "SELECT /*+ REBALANCE(2000000000, id) */ * FROM input",
+    "SELECT /*+ REPARTITION_BY_RANGE(2000000000, id) */ * FROM input",
+]
+VALUES = [
+    chain("SELECT v FROM input", "SELECT concat(v, v) FROM {} t (v)", 30, "SELECT * FROM {} t (v)"),
+    "SELECT v || v AS b0, "
+    + ", ".join(f"b{n - 1} || b{n - 1} AS b{n}" for n in range(1, 27))
+    + " FROM input",
+    "FROM input " + "|> SET v = v || v " * 26,
+    nested("SELECT v AS s FROM input", "SELECT concat(`\u017f`, `\u017f`) AS s FROM ({})", 26),
+    *map(
+        _merge,
+        [
+            "x || x",
+            "concat_ws(x, x, y)",
+            "concat(x, element_at(filter(array(x), z -> true), 1))",
+            "element_at(transform(array(1), z -> x || x), 1)",
+            "replace(x, 'a', 'aa')",
+            "regexp_replace(x, '', 'aa')",
+            "regexp_replace(x, '(.)', '$1$1')",
+            "decode(encode(x, 'UTF-16'), 'ISO-8859-1')",
+            "to_json(struct(x))",
+            "greatest(concat(x, x), repeat('x', 100))",
+            "repeat(x, 10)",
+        ],
+    ),
+    _merge("coalesce(concat(x, x), sequence(1, 1000))", "array(v)"),
+    _merge("flatten(array(x, x))", "array(v)"),
+    _merge("flatten(transform(x, z -> x))", "array(v)"),
+    _merge("map_zip_with(x, x, (k, p, q) -> p || q)", "map(v, v)"),
+    _merge("struct(x.p || x.q AS p, x.p || x.q AS q)", "struct(v AS p, v AS q)"),
+    _merge("struct(x.p || x['p'] AS p)", "struct(v AS p)"),
+    "SELECT aggregate(a, v, (X, y) -> x || X) AS s FROM input",
+    "SELECT reduce(a, v, (x, y) -> x || x) AS s FROM input",
+    _value(nested("v", "replace({}, 'a', repeat('aa', 3000))", 3)),
+    _value(nested("v", "replace({}, 'a', v)", 6)),
+    _value(nested("v", "array_join(split({}, ''), ',,,,,,,,')", 8)),
+    _value(nested("v", "concat_ws(',,,,,,,,', split({}, ''))", 8)),
+    _value(nested("v", "format_string('%1$s%1$s%1$s%1$s', {})", 10)),
+    _value(nested("v", "hex({})", 20)),
+    _value(nested("v", "to_json(struct({}))", 15)),
+    _value(nested("v", "transform(a, x -> {})", 5)),
+    _value(nested("v", "array_repeat({}, 100)", 4)),
+    _value("transform(sequence(1, 5000), x -> transform(sequence(1, 5000), y -> v))"),
+    _value("repeat(repeat(v, 1000), 1000)"),
+    _value("transform(a, x -> repeat(v, 1000))"),
+]
+ROWS = [
+    nested("SELECT v FROM input", "SELECT explode(array_repeat(v, 1000)) AS v FROM ({})", 3),
+    "SELECT 1 AS a FROM input, range(9999) a, range(9999) b, range(9999) c",
+    "SELECT 1 AS a FROM input, range(0, 9999) a, range(-9999, 0) b, range(9999) c",
+    f"SELECT 1 AS a FROM input, explode({_MANY}) a, LATERAL explode({_MANY}) b",
+    "SELECT 1 AS a FROM input" + "".join(f" LATERAL VIEW explode({_MANY}) t{n} AS x{n}" for n in range(3)),
+    "SELECT 1 AS a FROM input"
+    + "".join(f" LATERAL VIEW stack(1000, {', '.join('1' * 1000)}) t{n} AS x{n}" for n in range(3)),
+    "SELECT 1 AS a FROM input" + "".join(f", (VALUES {_NUMBERS}) t{n}" for n in range(4)),
+    chain("SELECT v FROM input, range(100)", "SELECT v FROM {}, range(100)", 5),
+    "SELECT * FROM input ORDER BY v LIMIT 1000000000",
+    "SELECT * FROM input ORDER BY v LIMIT 1000 * 1000000",
+    "SELECT * FROM input ORDER BY v LIMIT 1 OFFSET 1000000000",
+    "SELECT * FROM input ORDER BY v LIMIT CAST('1000000000' AS INT)",
+    "SELECT * FROM input TABLESAMPLE (1000000000 ROWS)",
+]
+GROWING = [*PLANS, *VALUES, *ROWS]
+
+ORDINARY = [
+    _merge("concat_ws(', ', x, y)", "''"),
+    _merge("x || coalesce(element_at(filter(y.tags, t -> t.k = 'a'), 1).v, '')", "''"),
+    _merge("struct(x.n + 1 AS n, x.s + y.price AS s)", "struct(0 AS n, 0D AS s)"),
+    _merge("CASE WHEN x IS NULL OR y > x THEN y ELSE x END", "CAST(NULL AS INT)"),
+    _merge("named_struct('lo', least(x.lo, y), 'hi', greatest(x.hi, y))", "named_struct('lo', 1, 'hi', 2)"),
+    _value("transform(orders, o -> transform(o.items, i -> struct(o.id, i.sku, currency)))"),
+    _value("transform(o, o -> transform(o.items, i -> transform(i.tags, t -> upper(t))))"),
+    _value("repeat(v, 10000)"),
+    _value("array_join(transform(split(v, ','), x -> trim(x)), ', ')"),
+    _value("replace(" * 15 + "v" + "".join(f", '{letter}', ' ')" for letter in "abcdefghijklmno")),
+    _value("regexp_replace(" * 6 + "v" + "".join(f", '{letter}+', ' ')" for letter in "abcdef")),
+    "SELECT "
+    + ", ".join(
+        f"CASE WHEN a{n} > 1 AND b{n} < 4 THEN coalesce(c{n}, 'x') ELSE concat(d{n}, '-', e{n}) END AS f{n}"
+        for n in range(100)
+    )
+    + " FROM input",
+    chain(
+        "SELECT * FROM input",
+        "SELECT *, CASE WHEN x > 1 THEN concat(k, '-', v) ELSE k END AS z, x + y AS w FROM {} WHERE x > 0",
+        12,
+    ),
+    chain(
+        "SELECT * FROM input",
+        "SELECT CASE WHEN x > 1 THEN coalesce(k, v) ELSE k END AS k, v, x + y AS x, y FROM {} WHERE x > 0",
+        8,
+    ),
+    (
+        "SELECT o.id, i.sku, t FROM input LATERAL VIEW explode(orders) x AS o "
+        "LATERAL VIEW explode(o.items) y AS i LATERAL VIEW explode(i.tags) z AS t"
+    ),
+    "SELECT window.start, count(*) AS n FROM input GROUP BY window(at, '10 minutes', '1 minute'), k",
+    "SELECT to_json(struct(*)) AS value FROM input ORDER BY id LIMIT 1000",
+    "SELECT a, b, count(*) AS n FROM input GROUP BY GROUPING SETS ((a, b), (a), CUBE(a, b, c))",
+    "SELECT a, count(*) AS n FROM input GROUP BY CUBE(a, b, c, d)",
+    "SELECT v LIKE '%a%b%' AND v NOT LIKE 'a_%' AND v ILIKE '%x%' AS a FROM input",
+    "SELECT from_csv(v, 'a INT', map('sep', ';')).a, to_csv(struct(id), map('sep', ';')) FROM input",
+    "SELECT struct(a.*, 1) AS s, try_cast(id AS INT) AS i, id IS NOT DISTINCT FROM 2 AS d FROM input a",
+]

@@ -1,0 +1,188 @@
+"""A short text stands for no query, value or number of rows without bounds."""
+
+import contextlib
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from cooperator.connectors.options import OptionError
+from cooperator.connectors.parsed_select import check_parsed
+from cooperator.connectors.sql_growth import QueryPart, check_growth, tree_of
+from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
+from cooperator.connectors.transform import selected
+from tests.harness.support import bounded_work
+from tests.runtime.growing_selects import GROWING, ORDINARY
+from tests.runtime.spark_bench import SparkBench
+
+INPUT = QueryPart("UnresolvedRelation", is_plan=True)
+V = QueryPart("UnresolvedAttribute", names=("v",))
+
+
+def refused(query: QueryPart) -> str:
+    with pytest.raises(PydanticCustomError) as error:
+        check_growth(query)
+    assert (error.value.context or {})["remedy"]
+    return error.value.message()
+
+
+def call(name: str, *arguments: QueryPart) -> QueryPart:
+    return QueryPart("UnresolvedFunction", names=(name,), children=arguments)
+
+
+def select(value: QueryPart, *sources: QueryPart) -> QueryPart:
+    return QueryPart(
+        "Project", True, children=(QueryPart("Alias", names=("v",), children=(value,)), *sources)
+    )
+
+
+def text(value: str) -> QueryPart:
+    return QueryPart("Literal", value=value)
+
+
+STEPS = {
+    "concat": lambda below: select(call("concat", V, V), below),
+    "operator": lambda below: select(QueryPart("Concat", children=(V, V)), below),
+    "array": lambda below: select(call("array", V, V), below),
+    "replace": lambda below: select(call("replace", V, text("a"), text("aa")), below),
+    "hex": lambda below: select(call("hex", V), below),
+    "json": lambda below: select(call("to_json", call("struct", V)), below),
+    "repeat": lambda below: select(call("repeat", V, QueryPart("Literal", value=2)), below),
+    "addition": lambda below: select(QueryPart("Add", children=(V, V)), below),
+    "function": lambda below: select(call("nullif", V, V), below),
+    "union": lambda below: QueryPart("Union", True, children=(below, below)),
+    "join": lambda below: QueryPart("Join", True, children=(below, below)),
+    "subquery": lambda below: select(QueryPart("ScalarSubquery", children=(below,)), below),
+    "condition": lambda below: QueryPart(
+        "Filter", True, children=(QueryPart("InSubquery", children=(V, below)), below)
+    ),
+}
+"""Ways to double something from level to level."""
+
+
+@given(st.lists(st.sampled_from(sorted(STEPS)), min_size=60, max_size=80))
+def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> None:
+    """Each level is a member of a WITH, so that the text stays short."""
+    members: list[QueryPart] = []
+    below = INPUT
+    for number, step in enumerate(steps):
+        members.append(QueryPart("CTERelationDef", True, (str(number),), children=(STEPS[step](below),)))
+        below = QueryPart("CTERelationRef", True, (str(number),))
+    assert (
+        "10000 times as large" in (message := refused(QueryPart("WithCTE", True, children=(below, *members))))
+        or "parts" in message
+    )
+
+
+@given(st.sampled_from(sorted(STEPS)), st.integers(1, 5))
+def test_a_few_levels_pass(step: str, levels: int) -> None:
+    query = INPUT
+    for _ in range(levels):
+        query = STEPS[step](query)
+    check_growth(query)
+
+
+def test_a_long_query_without_levels_passes() -> None:
+    values = tuple(call("concat", *[V] * 9) for _ in range(300))
+    check_growth(QueryPart("Project", True, children=(*values, INPUT)))
+
+
+def test_the_check_itself_takes_bounded_time() -> None:
+    """Also for accumulators in steps of others, and for as many columns and fields as a text can have."""
+
+    def variable(*names: str) -> QueryPart:
+        return QueryPart("UnresolvedNamedLambdaVariable", names=names)
+
+    def aggregate(step: QueryPart) -> QueryPart:
+        step = QueryPart("LambdaFunction", children=(step, variable("x"), variable("y")))
+        return call("aggregate", V, text(""), step)
+
+    def checked(query: QueryPart) -> None:
+        with bounded_work(), contextlib.suppress(PydanticCustomError):
+            check_growth(query)
+
+    steps = variable("x", "f0")
+    for level in range(16):
+        steps = aggregate(call("struct", *(variable("x", f"f{level}_{n}") for n in range(9)), steps))
+    checked(select(steps, INPUT))
+    checked(select(aggregate(call("struct", *(variable("x", f"f{n}") for n in range(3_000)))), INPUT))
+    names = [QueryPart("Alias", names=(f"a{n}",), children=(V,)) for n in range(4_000)]
+    star = QueryPart("UnresolvedStar")
+    checked(
+        QueryPart("Project", True, children=(*names, QueryPart("Project", True, children=(*names, INPUT))))
+    )
+    checked(
+        QueryPart(
+            "Project", True, children=(*[star] * 1_000, QueryPart("Project", True, children=(*names, INPUT)))
+        )
+    )
+
+
+def test_what_is_nested_beyond_pythons_recursion_is_refused() -> None:
+    value = V
+    for _ in range(5_000):
+        value = QueryPart("UnaryMinus", children=(value,))
+    assert refused(select(value, INPUT)) == "is nested too deep"
+
+
+def test_a_tree_is_read_from_the_list_that_the_jvm_writes() -> None:
+    def part(parent: int, kind: str, is_plan: bool, *names: str, value: Any = None) -> dict[str, Any]:
+        return {"parent": parent, "kind": kind, "isPlan": is_plan, "names": names, "value": value}
+
+    listed = [
+        part(-1, "plans.logical.Project", True),
+        part(0, "analysis.UnresolvedRelation", True),
+        part(0, "expressions.Alias", False, "v"),
+        part(2, "analysis.UnresolvedFunction", False, "repeat"),
+        part(3, "expressions.Literal", False, value=2),
+        part(3, "analysis.UnresolvedAttribute", False, "v"),
+    ]
+    assert tree_of(listed) == select(call("repeat", V, QueryPart("Literal", value=2)), INPUT)
+
+
+@pytest.mark.parametrize("place", ["{}", "GROUPING SETS ((a), {})", "a, {}"])
+def test_a_cube_that_sparks_parser_would_write_out_is_refused_before(place: str) -> None:
+    """Its subsets are made while the text is parsed, where no plan can be checked yet."""
+    for cube in ("CUBE({})", "cube /* */ ({})", "Cube\n({})"):
+        many = cube.format(", ".join(f"(a, b{n})" for n in range(9)))
+        with pytest.raises(PydanticCustomError, match="has a CUBE of more than 8 columns"):
+            check_select(f"SELECT count(*) FROM input GROUP BY {place.format(many)}")
+        check_select(f"SELECT count(*) FROM input GROUP BY {place.format(cube.format('a, (b, c), d'))}")
+
+
+@pytest.mark.real
+def test_no_growing_select_is_resolved_or_run(spark: SparkBench) -> None:
+    session = spark.runtime.session(threading.Event()).newSession()
+    rows = session.createDataFrame([(1, "abc", [1, 2, 3])], "id INT, v STRING, a ARRAY<INT>")
+    passed = []
+    began = time.monotonic()
+    for sql in GROWING:
+        assert len(sql) <= MAX_LENGTH
+        try:
+            selected(rows, sql)
+        except OptionError as error:
+            # Not an error of resolving it, which would have taken hours.
+            if "is refused: it " in str(error):
+                continue
+        passed.append(sql)
+    assert not passed
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.real
+def test_selects_that_look_alike_pass(spark: SparkBench) -> None:
+    session = spark.runtime.session(threading.Event()).newSession()
+    problems = []
+    for sql in ORDINARY:
+        check_select(sql)
+        parsed = session._jvm.dev.cooperator.spark.ParsedSelect.of(session._jsparkSession, sql)
+        try:
+            check_parsed(json.loads(parsed.summary()))
+        except PydanticCustomError as error:
+            problems.append(f"{error.message()}: {sql[:80]}")
+    assert not problems
