@@ -143,9 +143,7 @@ def sources(of_tests: Mapping[str, str]) -> dict[str, Source]:
     """The files with long tests, and those that their marks name. To parse all others takes seconds."""
     marked = {name: text for name, text in of_tests.items() if "mark.long" in text}
     named = {file for text in marked.values() for file in re.findall(r"[\w/]+\.py(?=::)", text)}
-    return {
-        name: Source.of(name, text) for name, text in of_tests.items() if name in marked or name in named
-    }
+    return {name: Source.of(name, text) for name, text in of_tests.items() if name in marked or name in named}
 
 
 def rendered(found: Mapping[str, Source]) -> str:

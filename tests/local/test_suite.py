@@ -114,6 +114,14 @@ def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
 
 
+def test_modules_are_compiled_once_whatever_the_environment_says(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    suite.main(["check"])
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+
+
 def test_a_check_leaves_out_tests_with_real_parts(commands: Commands) -> None:
     suite.main(["check"])
     words = " ".join(commands.ran["pure"])
