@@ -49,7 +49,7 @@ def daemon(root: Path) -> Iterator[StateDir]:
     call(state, "apply")
     start_host(state)
     try:
-        eventually(lambda: ask_host(state)["workers"], 30, "the daemon runs its Worker")
+        eventually(lambda: ask_host(state)["workers"], 120, "the daemon runs its Worker")
         yield state
     finally:
         pid = host_pid(state)
