@@ -15,12 +15,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)  # once there is a terminal to write to
 def pytest_configure(config: pytest.Config) -> None:
     # The duration of an example depends on the machine more than on the code. A run that decides about a
-    # change repeats the same examples: it tells whether the change broke something. Long runs look for more.
+    # change repeats the same examples: it tells whether the change broke something. Long runs look for more
+    # (``tests/harness/examples.py``).
     # Hypothesis has other defaults where the variable CI is set; these hold everywhere.
     settings.register_profile(
         "cooperator",
         settings.get_profile("default"),
         deadline=None,
+        max_examples=100 if config.getoption("--long") else 40,
         suppress_health_check=[HealthCheck.too_slow],
         derandomize=not config.getoption("--long"),
     )

@@ -7,6 +7,7 @@ A long test is a permutation of a fault that every run has already (docs/decisio
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -132,11 +133,17 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
     return value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
-def sources(root: Path = ROOT) -> dict[str, Source]:
+def texts(root: Path = ROOT) -> dict[str, str]:
     """All files of the tests by their names, read from the root of the project."""
     files = [path for folder in ("tests", "e2e") for path in sorted((root / folder).rglob("*.py"))]
-    names = {path.relative_to(root).as_posix(): path for path in files}
-    return {name: Source.of(name, path.read_text("utf-8")) for name, path in names.items()}
+    return {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in files}
+
+
+def sources(of_tests: Mapping[str, str]) -> dict[str, Source]:
+    """The files with long tests, and those that their marks name. To parse all others takes seconds."""
+    marked = {name: text for name, text in of_tests.items() if "mark.long" in text}
+    named = {file for text in marked.values() for file in re.findall(r"[\w/]+\.py(?=::)", text)}
+    return {name: Source.of(name, text) for name, text in of_tests.items() if name in marked or name in named}
 
 
 def rendered(found: Mapping[str, Source]) -> str:
@@ -160,5 +167,5 @@ def page_with(listed: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(rendered(sources()), PAGE.read_text("utf-8")), "utf-8")
+    PAGE.write_text(page_with(rendered(sources(texts())), PAGE.read_text("utf-8")), "utf-8")
     sys.stdout.write(f"wrote {PAGE.relative_to(ROOT)}\n")

@@ -26,6 +26,7 @@ from tests.agent.supervisor_machine import (
     TASKS,
     SupervisorMachine,
 )
+from tests.harness.examples import examples
 
 SOME = st.one_of(st.just(set(TASKS)), st.sets(st.sampled_from(TASKS), max_size=4))
 
@@ -395,6 +396,9 @@ class MemberInAnEnvironment(SupervisorMachine):
 
 
 MemberInAnEnvironment.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(50, long=150),
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 TestMemberInAnEnvironment = MemberInAnEnvironment.TestCase

@@ -51,7 +51,8 @@ class Release:
     def manifests(self, values: Mapping[str, Any] | None = None) -> list[Manifest]:
         """Raises HelmFailed."""
         text = _run(self, "template", json.dumps(values or {}))
-        return [manifest for manifest in yaml.safe_load_all(text) if manifest]
+        # The parser of libyaml takes a seventh of the time.
+        return [manifest for manifest in yaml.load_all(text, yaml.CSafeLoader) if manifest]
 
     def notes(self, values: Mapping[str, Any] | None = None) -> str:
         """The notes at the end of an installation. Raises HelmFailed."""

@@ -11,6 +11,7 @@ from cooperator.controller.manifests.allowed import Allowance, kafka_not_allowed
 from cooperator.controller.manifests.children import references
 from cooperator.controller.manifests.pods import Defaults, pod_manifest, template
 from cooperator.crd import ResourceError, Worker, from_object
+from tests.harness.examples import examples
 
 DEFAULTS = Defaults("registry.example/cooperator:1.0", "kafka:9092")
 STRICT = Allowance()
@@ -372,7 +373,7 @@ def above_restricted(pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 @given(SPECS, st.booleans())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150, long=600), deadline=None)
 def test_allowed_templates_render_and_meet_level_restricted(spec: dict[str, Any], executors: bool) -> None:
     try:
         asked = worker(spec, **(EXECUTORS if executors else {}))

@@ -18,6 +18,7 @@ from cooperator.controller.offset_requests import FINAL, MOST_BYTES, RequestPhas
 from cooperator.controller.offset_work import OffsetWork
 from cooperator.crd import Connector, Worker, from_object
 from cooperator.rest.parts import ChangeVerb, OffsetChange
+from tests.harness.examples import examples
 
 ENTRY = {"partition": {"kafka_topic": "in", "kafka_partition": 0}, "offset": {"kafka_offset": 7}}
 
@@ -233,7 +234,7 @@ EVENTS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, long=300), deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), max_size=20))
 def test_no_request_is_carried_out_twice_and_every_last_one_ends(events: list[str]) -> None:
     surroundings = Surroundings()

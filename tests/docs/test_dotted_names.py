@@ -6,6 +6,7 @@ hands to another interpreter.
 
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ MENTIONED = re.compile(r"(?<![\w./-])cooperator\.([a-z_]+)(?:\.\w+)*")
 IMPORTED = re.compile(r"^\s*from ((?:cooperator|tests|e2e|benchmarks)[\w.]*) import ([\w, ]+)$", re.MULTILINE)
 
 
+@cache
 def resolves(dotted: str) -> bool:
     parts = dotted.split(".")
     for length in range(len(parts), 0, -1):

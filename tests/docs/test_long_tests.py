@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.long_list import PAGE, Source, page_with, rendered, sources
+from tests.long_list import PAGE, Source, page_with, rendered, sources, texts
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Source]:
-    return sources()
+    return sources(texts())
 
 
 def problems(found: dict[str, Source]) -> list[str]:
@@ -53,6 +53,12 @@ def test_the_page_lists_the_long_tests(found: dict[str, Source]) -> None:
 
 
 SHORT = "def test_short(): ..."
+
+
+def test_files_with_marks_and_those_that_marks_name_are_read() -> None:
+    marked = '@pytest.mark.long("tests/b.py::test_it")\ndef test_long(): ...'
+    of_tests = {"tests/a.py": marked, "tests/b.py": "def test_it(): ...", "tests/c.py": "def test_it(): ..."}
+    assert [*sources(of_tests)] == ["tests/a.py", "tests/b.py"]
 
 
 @pytest.mark.parametrize(

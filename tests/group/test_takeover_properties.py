@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cooperator.group import takeover as to
 from cooperator.group.listener import GroupState
 from tests.group.classic_group import ClassicGroup, Seat
+from tests.harness.examples import examples
 
 US = "operator"
 
@@ -155,7 +156,7 @@ def take_the_lead(data: st.DataObject, group: ClassicGroup, workers: list[Worker
     return operator
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60, long=200), deadline=None)
 @given(data=st.data(), world=groups())
 def test_no_round_completes_with_us_as_a_follower(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
@@ -201,7 +202,7 @@ def test_a_restart_in_a_stable_group_that_we_lead_evicts_nobody(data: st.DataObj
     assert operator.evicted == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, long=150), deadline=None)
 @given(data=st.data(), world=groups())
 def test_a_restart_at_any_moment_ends_in_the_lead(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]
@@ -221,7 +222,7 @@ def test_a_restart_at_any_moment_ends_in_the_lead(
         assert len(group.completed) > rounds_before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, long=150), deadline=None)
 @given(data=st.data(), world=groups())
 def test_a_refusal_or_failure_leaves_neither_a_member_of_ours_nor_a_pending_member_in_an_open_round(
     data: st.DataObject, world: tuple[ClassicGroup, list[Worker]]

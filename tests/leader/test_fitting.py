@@ -26,6 +26,7 @@ from cooperator.model import (
 )
 from cooperator.planner import Facts, View, Why, plan
 from cooperator.wire import AgentAssignment, Protocol
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, running_group
 from tests.harness.stored_group import metadata_bytes, record_bytes
 
@@ -110,7 +111,7 @@ def groups(draw: st.DrawFn) -> tuple[View, Memory, Protocol]:
 
 
 @given(group=groups(), share=st.floats(0.3, 1.5), events=st.sampled_from(["", "Pod/lake-1/4711"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60, long=200), deadline=None)
 def test_every_round_fits_and_its_memory_is_that_of_what_is_sent(
     group: tuple[View, Memory, Protocol], share: float, events: str
 ) -> None:
@@ -153,7 +154,7 @@ def test_every_round_fits_and_its_memory_is_that_of_what_is_sent(
 
 
 @given(group=groups(), share=st.floats(0.0, 1.2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40, long=100), deadline=None)
 def test_new_tasks_are_the_first_to_be_left_out(group: tuple[View, Memory, Protocol], share: float) -> None:
     view, before, protocol = group
     event = ready(view.members, protocol)
@@ -249,7 +250,7 @@ counts = st.dictionaries(st.text("abcd", min_size=1, max_size=30), st.integers(1
 
 
 @given(members=st.integers(1, 5), counts=counts, room=st.integers(300, 3_000), at_once=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15, long=40), deadline=None)
 def test_rounds_lead_to_everything_that_fits_and_nothing_that_runs_is_ever_taken_away_for_size(
     members: int, counts: dict[str, int], room: int, at_once: bool
 ) -> None:
@@ -306,7 +307,7 @@ def record_of_reports(group: FakeGroup) -> GroupRecord:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @given(members=st.integers(1, 4), counts=counts, room=st.integers(300, 2_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10, long=25), deadline=None)
 def test_no_policy_makes_a_round_that_the_broker_refuses(
     policy: PolicyName, members: int, counts: dict[str, int], room: int
 ) -> None:

@@ -12,6 +12,7 @@ from cooperator.host.known import is_known
 from cooperator.leader import events as ev
 from cooperator.leader.observability.projection import project
 from cooperator.model import Memory, Policy
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, FakeMember, running_group
 from tests.harness.reconciling_group import reconciled_group
 from tests.harness.validated_leader import ValidatedLeader
@@ -121,7 +122,7 @@ def group_of(is_reconciled: bool) -> FakeGroup:
     return running_group(policy, members=MEMBERS, task_count=TASKS)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50, long=200))
 @given(start=starts, history=events, is_reconciled=st.booleans())
 def test_no_member_is_counted_as_missing_before_it_could_be_back(
     start: Start, history: list[str], is_reconciled: bool

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cooperator.leader import events as ev
 from cooperator.model import INSTANCE, Policy, TaskId
 from cooperator.planner.view import Facts
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, FakeMember
 
 IDENTITIES = [f"lake-{number}" for number in range(4)]
@@ -142,7 +143,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestHistories.settings = settings(max_examples=examples(40, long=80), stateful_step_count=30, deadline=None)
 
 
 def test_a_last_word_that_comes_after_another_leader_has_looked_is_forgotten() -> None:

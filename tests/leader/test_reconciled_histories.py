@@ -9,6 +9,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from cooperator.leader.offer import ROUNDS_MS
 from cooperator.model import Epoch, Policy, TaskId
 from cooperator.reconciliation import fold
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup
 from tests.harness.reconciling_group import ReconcilingGroup
 from tests.leader.test_machine_histories import IDENTITIES, Histories
@@ -98,4 +99,6 @@ class ReconciledHistories(Histories):
 
 
 TestReconciledHistories = ReconciledHistories.TestCase
-TestReconciledHistories.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestReconciledHistories.settings = settings(
+    max_examples=examples(20, long=60), stateful_step_count=30, deadline=None
+)

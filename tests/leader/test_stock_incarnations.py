@@ -14,6 +14,7 @@ from cooperator.leader import events as ev
 from cooperator.leader.absences import not_back
 from cooperator.model import Fencing, Member, Memory, Policy, PolicyName
 from cooperator.planner.view import Facts
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, FakeMember, tasks
 
 TASKS = 3
@@ -49,7 +50,7 @@ def check_once(group: FakeGroup, members: list[FakeMember]) -> None:
     assert set(group.all_running()) <= set(running)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(25, long=80))
 @given(
     incarnations=st.integers(1, 3),
     owners=st.tuples(*[st.integers(0, 3)] * len(ALL_TASKS)),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cooperator.leader import events as ev
 from cooperator.model import Fencing, Memory, Policy
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, FakeMember, running_group, tasks
 
 TASKS = 4
@@ -47,7 +48,7 @@ take_overs = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20, long=60))
 @given(
     take_overs,
     st.lists(take_overs, max_size=1),

@@ -16,7 +16,7 @@ import pytest
 from tests import suite
 from tests.harness.commands import Command, Result
 from tests.harness.support import eventually
-from tests.long_list import sources
+from tests.long_list import texts
 from tests.suite import ROOT
 
 PARTS = ["units", "simulation", "runtime", "e2e", "operator", "members", "stock"]
@@ -112,6 +112,14 @@ def test_a_part_that_does_not_exist_is_refused_with_those_that_do(
 def test_words_after_tests_are_those_of_pytest(commands: Commands) -> None:
     suite.main(["tests", "e2e", "-s", "-k", "drained"])
     assert commands.ran["tests"][-4:] == ["e2e", "-s", "-k", "drained"]
+
+
+def test_modules_are_compiled_once_whatever_the_environment_says(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    suite.main(["check"])
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
 
 
 def test_a_check_leaves_out_tests_with_real_parts(commands: Commands) -> None:
@@ -283,16 +291,29 @@ def test_a_named_test_that_fails_once_fails_the_run(tmp_path: Path) -> None:
 # --- no variable adds or removes a test -------------------------------------------------------------------
 
 
-SOME = ("tests/reconciliation/test_scale.py", "tests/stock/test_bounce.py", "tests/stock/test_tls.py")
+MARKED = """
+import pytest
+from hypothesis import given, strategies
+
+@given(strategies.none())
+def test_it(drawn): ...
+
+@pytest.mark.parametrize("given", [1, pytest.param(2, marks=pytest.mark.long("tests/a.py::test_it"))])
+def test_them(given): ...
+
+@pytest.mark.long("tests/a.py::test_it")
+def test_long(): ...
+"""
 
 
-def collected(*words: str, **variables: str) -> list[str]:
-    """The tests that pytest would run, and the settings of Hypothesis for them."""
+def collected(file: Path, *words: str, **variables: str) -> list[str]:
+    """The tests of ``file`` that pytest would run by the project's conftest, and Hypothesis' settings."""
     without = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+    plugins = ("-p", "conftest", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-v", "-p", "no:cacheprovider", *SOME, *words],
+        [sys.executable, "-m", "pytest", "--collect-only", "-v", *plugins, str(file), *words],
         cwd=ROOT,
-        env={**without, **variables},
+        env={**without, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **variables},
         capture_output=True,
         text=True,
         check=True,
@@ -306,13 +327,20 @@ def collected(*words: str, **variables: str) -> list[str]:
     return lines
 
 
-def test_the_same_tests_run_with_and_without_the_variable_ci() -> None:
-    usual = collected()
-    assert len(usual) > 3
-    assert collected(CI="true") == usual
-    long = collected("--long")
-    assert len(long) > len(usual)
-    assert collected("--long", CI="true") == long
+def test_the_same_tests_run_with_and_without_the_variable_ci(tmp_path: Path) -> None:
+    file = tmp_path / "test_marked.py"
+    file.write_text(MARKED)
+    usual = collected(file)
+    assert re.findall(r"<Function (.+?)>", "\n".join(usual)) == ["test_it", "test_them[1]"]
+    assert collected(file, CI="true") == usual
+    long = collected(file, "--long")
+    assert re.findall(r"<Function (.+?)>", "\n".join(long)) == [
+        "test_it",
+        "test_them[1]",
+        "test_them[2]",
+        "test_long",
+    ]
+    assert collected(file, "--long", CI="true") == long
 
 
 def test_no_test_looks_at_the_variable_ci() -> None:
@@ -320,9 +348,9 @@ def test_no_test_looks_at_the_variable_ci() -> None:
     here = Path(__file__).relative_to(ROOT).as_posix()
     found = [
         f"{name}:{node.lineno}"
-        for name, source in sources().items()
-        if name != here
-        for node in ast.walk(source.tree)
+        for name, text in texts().items()
+        if name != here and re.search(r"""["']CI["']""", text)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and node.value in ("CI", b"CI")
     ]
     assert found == []

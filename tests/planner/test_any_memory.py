@@ -27,6 +27,7 @@ from cooperator.model import (
     Warmup,
 )
 from cooperator.planner import Facts, View, Why, plan
+from tests.harness.examples import examples
 from tests.planner.unreliable_group import check_safe
 
 NOW_MS = 1_000_000
@@ -176,7 +177,7 @@ def of_awaited_incarnations(view: View, memory: Memory) -> set[TaskId]:
     }
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(80, long=250), deadline=None)
 @given(views, memories)
 @example(
     # Seed 777545 of the simulation: the hold of one identity has ended, and the task is owed to another one.
@@ -206,7 +207,7 @@ def test_a_plan_from_any_memory_is_safe(view: View, memory: Memory) -> None:
     check_plan(view, memory)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(80, long=250), deadline=None)
 @given(groups_that_learn())
 @example(
     # Seed 2010479 of the simulation: another member has caught up on a task that is barred; its own one is

@@ -17,6 +17,7 @@ from cooperator.planner.assignors.running import Running
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.itemsets import by_connector, configured
 from cooperator.planner.problem import DealtInTurn, Placement, PlacementProblem
+from tests.harness.examples import examples
 
 SIZES = st.dictionaries(st.from_regex("[a-e]{1,3}", fullmatch=True), st.integers(0, 7), max_size=12)
 NAMES = st.lists(st.sampled_from("mnopqrst"), min_size=1, unique=True)
@@ -114,7 +115,7 @@ def under_way(draw: st.DrawFn) -> PlacementProblem:
     return PlacementProblem(frozen, pool, sizes, owed, balance=draw(st.booleans()), of_other_kind=others)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, long=300))
 @given(under_way())
 def test_the_fast_path_deals_as_one_by_one_does(problem: PlacementProblem) -> None:
     short = Sticky().assign(problem)
@@ -127,7 +128,7 @@ def test_the_fast_path_deals_as_one_by_one_does(problem: PlacementProblem) -> No
     assert short.released == long.released
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, long=300))
 @given(under_way(), st.data())
 def test_single_and_bulk_lookups_of_running_items_agree(
     problem: PlacementProblem, data: st.DataObject
@@ -169,7 +170,7 @@ def test_items_are_sorted_and_looked_up_by_connector_as_one_by_one(
     assert found.only == ({item.connector: item for item in items} if singly else None)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, long=300))
 @given(under_way())
 def test_a_member_with_one_item_per_connector_releases_the_same_on_the_fast_path(
     problem: PlacementProblem,

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from cooperator.model import INSTANCE, Policy, StateReplicas, TaskId, Warmth
 from cooperator.planner import Facts
 from cooperator.planner.assignors import BUILT_IN
+from tests.harness.examples import examples
 from tests.planner.unreliable_group import Process, UnreliableGroup
 
 IDENTITIES = ("w0", "w1", "w2", "w3", "w4")
@@ -201,5 +202,8 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(50, long=150),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )

@@ -13,6 +13,7 @@ from cooperator.model import TaskId
 from cooperator.planner.assignors.sticky import Sticky
 from cooperator.planner.problem import PlacementProblem
 from cooperator.planner.target import Target, find, loads
+from tests.harness.examples import examples
 from tests.planner.flow import best_plan
 
 Layout = Mapping[str, list[TaskId]]
@@ -54,7 +55,7 @@ def moves(target: Target) -> int:
     return sum(map(len, target.released.values()))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, long=150), deadline=None)
 @given(layouts())
 def test_moves_are_the_fewest_for_the_balance_and_spread_is_close_to_the_best(
     layout: tuple[Layout, list[TaskId]],
@@ -133,7 +134,7 @@ def test_on_tiny_layouts_no_plan_at_all_moves_less(layout: tuple[Layout, list[Ta
     assert best_plan(kept, free) == (fewest, least), "the reference itself, against exhaustive search"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, long=150), deadline=None)
 @given(layouts())
 def test_no_exchange_spreads_further(layout: tuple[Layout, list[TaskId]]) -> None:
     """Every swap, stay and shift (``spread``), tried one by one on the finished plan."""

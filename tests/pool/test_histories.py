@@ -25,6 +25,7 @@ from cooperator.pool import (
     UnDrain,
     decide,
 )
+from tests.harness.examples import examples
 from tests.pool.unreliable_pods import NODES, UnreliablePods
 
 MAX_REPLICAS = 4
@@ -286,6 +287,9 @@ class Pools(RuleBasedStateMachine):
 
 
 Pools.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(50, long=150),
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 TestPools = Pools.TestCase

@@ -8,6 +8,11 @@ from cooperator.rest.app import RestServer
 from tests.rest.fake_front import FakeFront
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the plug-in that draws requests; pyproject.toml keeps it out of processes without these tests."""
+    config.pluginmanager.import_plugin("schemathesis.pytest.plugin")
+
+
 @pytest.fixture
 def fake() -> FakeFront:
     return FakeFront()

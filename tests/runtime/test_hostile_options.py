@@ -16,6 +16,7 @@ from cooperator.connectors.units import fixed_changes
 from cooperator.crd.overrides import override_problem
 from cooperator.model.status import INVALID_OPTION
 from cooperator.runtime.traces import lasting_reason
+from tests.harness.examples import examples
 from tests.harness.support import bounded_work
 
 TO_FILES = {"topics": "lines", "path": "/out"}
@@ -152,7 +153,7 @@ class TestPatterns:
         [other] = outputs(name, TO_FILES)
         assert shared(output, other) == "/out", "a plain directory has one owner"
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(100, long=300), deadline=None)
     @given(
         pattern=st.text("()[]{}|*+?^$.\\aA1,-:<>=!\ud800", max_size=200), name=st.text("aA1.-_", max_size=249)
     )
@@ -189,7 +190,7 @@ class TestClasses:
         with pytest.raises(OptionError, match="cannot resolve paths"):
             anchor("kafka-to-files", TO_FILES, tmp_path)  # type: ignore[arg-type]
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(40, long=100), deadline=None)
     @given(data=st.data())
     def test_any_values_of_any_built_in_class_are_options_or_problems(self, data: st.DataObject) -> None:
         name = data.draw(

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from cooperator.connectors import validate
 from cooperator.connectors.sql_functions import ALLOWED, REFUSED
 from cooperator.connectors.sql_rules import MAX_DEPTH, check_select
+from tests.harness.examples import examples
 from tests.harness.support import bounded_work
 
 
@@ -190,7 +191,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(150, long=500), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(1, 400)), max_size=12))
 @example([("NOT", 400)] * 12)
 @example([("date(", 30), ("a", 1), (")", 30)])

@@ -13,6 +13,7 @@ from cooperator.scenarios.answer import WhatIfAnswer
 from cooperator.scenarios.changes import Add, Change, Delete, Die, Drain, Join, Leave, Resize, Restart, Vanish
 from cooperator.scenarios.snapshot import LedBy, Snapshot, from_json, to_json
 from cooperator.scenarios.what_if import what_if
+from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup
 
 IDENTITIES = tuple(f"lake-{number}" for number in range(5))
@@ -149,7 +150,7 @@ groups = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(60, long=250))
 @given(arguments=groups, data=st.data())
 def test_the_simulated_rounds_are_those_that_then_happen(
     arguments: dict[str, object], data: st.DataObject
@@ -179,7 +180,7 @@ def test_the_simulated_rounds_are_those_that_then_happen(
     assert answer.placed == placed(group)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20, long=60))
 @given(arguments=groups)
 def test_an_answer_for_a_group_at_rest_without_changes_is_empty(arguments: dict[str, object]) -> None:
     group = a_group(**arguments)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import os
 import time
 
 FIXED = 100
-"""This number of first seeds is in every run."""
+"""This number of first seeds is in every long run, and half of them in every run (``test_seeds``)."""
 FRESH = 60
 """Each run has this number of further, different seeds."""
 FOUND_WITHOUT_LIMITS = (

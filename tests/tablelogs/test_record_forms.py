@@ -23,6 +23,7 @@ from cooperator.connectors.registry import avro_schema
 from cooperator.connectors.tablelogs import forms
 from tests.harness import encoders
 from tests.harness.encoders import encoder, zoned
+from tests.harness.examples import examples
 
 ID = 7
 TIMES = st.datetimes(max_value=datetime.fromisoformat("2200-01-01"))
@@ -175,7 +176,7 @@ TYPES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(20, long=50))
 @given(CONVERTERS, TYPES, st.integers(0, 3), st.data())
 def test_records_of_any_rows_are_those_that_python_makes(
     jvm: Any, converter: str, values: list[tuple[str, Any]], keys: int, data: st.DataObject
