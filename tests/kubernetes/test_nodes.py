@@ -218,8 +218,8 @@ def left_of(slot: Slot, before: dict[str, set[str]]) -> dict[str, set[str]]:
     """What was there before, and still is. Raises AssertionError if something goes just now."""
     try:
         now = on_this_machine(slot)
-    except FileNotFoundError as error:
-        raise AssertionError(f"{error.filename} goes just now") from None
+    except OSError as error:
+        raise AssertionError(f"something goes just now: {error}") from None
     return {kind: both for kind, things in before.items() if (both := things & now[kind])}
 
 
