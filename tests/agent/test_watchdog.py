@@ -9,6 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -126,10 +127,14 @@ class LateWatchdog:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, told: list[str], runs_at_ms: list[int]) -> None:
         self.told, self.runs_at_ms = told, [0, *runs_at_ms]
         self.killed: list[int] = []
-        monkeypatch.setattr(watch_process.time, "monotonic", lambda: self.runs_at_ms[0] / 1000)
-        monkeypatch.setattr(watch_process.select, "select", self._select)
-        monkeypatch.setattr(watch_process.os, "read", self._read)
-        monkeypatch.setattr(watch_process.os, "killpg", lambda group, number: self.killed.append(group))
+        parts = {
+            "time": SimpleNamespace(monotonic=lambda: self.runs_at_ms[0] / 1000),
+            "select": SimpleNamespace(select=self._select),
+            "os": SimpleNamespace(read=self._read, killpg=lambda group, _: self.killed.append(group)),
+            "used_s": lambda pid: {},
+        }
+        for name, part in parts.items():
+            monkeypatch.setattr(watch_process, name, part)
         watch_process.watch(17)
 
     def _select(self, *asked: object) -> tuple[list[int], list[int], list[int]]:
