@@ -317,4 +317,4 @@ def test_no_callback_runs_after_closing(under_test: LogsUnderTest) -> None:
     leader.config.read_to(leader.writer.write_config([connector()]), MS)
 
     assert seen == []
-    assert threading.active_count() < before
+    eventually(lambda: threading.active_count() < before, what="the threads of its callbacks have ended")
