@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from cooperator.local.broker import EmbeddedBroker
+from e2e.flows import committed
 from tests.harness.connect_worker import ConnectWorker, write_worker_classes
 from tests.harness.installation import Installation
 from tests.harness.stock_connectors import plugin_path
@@ -203,6 +205,17 @@ def test_a_group_that_others_run_is_adopted_with_its_connectors(
         assert foreign.running() == before
         installation.delete("workers", "bay")
         installation.eventually(lambda: installation.is_gone("workers", "bay"), 120)
+
+        # Given back, its connector runs on, in the same place.
+        with (tmp_path / "lines").open("a") as file:
+            file.write("two\n")
+        written = f"{foreign.group_id}-lines"
+        eventually(
+            lambda: committed(installation.bootstrap_servers, written) == Counter(["one", "two"]),
+            PATIENCE_S,
+            "each line, once",
+        )
+        assert foreign.running() == before
         assert foreign.ask("connectors") == ["lines"], "foreign objects are not deleted"
 
 

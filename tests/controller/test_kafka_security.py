@@ -75,9 +75,7 @@ def test_leader_and_member_prove_who_they_are(installation: Installation) -> Non
     assert PASSWORD not in said_everywhere(installation)
 
 
-@pytest.mark.long(
-    "tests/controller/test_connect_pods.py::test_secrets_are_mounted_and_named_and_not_in_the_pod"
-)
+@pytest.mark.long("tests/integration/test_oauth.py::test_a_stock_worker_logs_in_and_outlives_its_tokens")
 def test_a_stock_worker_and_its_connectors_prove_who_they_are(installation: Installation) -> None:
     login(installation, PASSWORD)
     installation.operator()

@@ -15,9 +15,10 @@ PICTURE = ROOT / "docs" / "pictures" / "demo.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:tmp|home|root|usr|var|work|opt)\b")
 PROGRAM = r"""
-import sys, time
+import os, sys
 print("\x1b[1mmembers\x1b[0m   \x1b[32m3 run\x1b[0m  <all>")
-sys.stdout.flush(); time.sleep(0.2)
+sys.stdout.flush()
+while not os.path.exists("seen"): pass
 print("\x1b[1A\x1b[2Kmembers   \x1b[33mheld\x1b[0m")
 print("the lake: " + sys.argv[1])
 """
@@ -46,7 +47,11 @@ def shown(picture: str) -> list[list[str]]:
 
 def test_a_recording_shows_what_the_terminal_showed(recording: ModuleType, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "lake")]
-    output = list(recording.output_of(command, {}, tmp_path))
+    output = []
+    for part in recording.output_of(command, {}, tmp_path):
+        output.append(part)
+        if b"<all>" in part[1]:
+            (tmp_path / "seen").touch()
     shots = recording.chosen(recording.shots_of(output, {re.escape(str(tmp_path)): ".cooperator"}), 0.0)
     picture = recording.svg(shots, "hash")
     assert shown(picture)[0] == ["members 3 run <all>"]

@@ -120,12 +120,12 @@ def test_a_hanging_member_delays_a_round_by_its_rebalance_timeout_and_no_longer(
     silent = SilentMember(broker.bootstrap_servers, unique, 60_000, 4_000)
     silent.join()
     silent.close()
-    operator.membership.rejoin("has a round held up")
     began = time.monotonic()
+    operator.membership.rejoin("has a round held up")
     eventually(lambda: all_in(operator, worker))
     took_s = time.monotonic() - began
     # Its rebalance time-out is 4 s; its session lasts for a minute.
-    assert 3 < took_s < 30
+    assert 3 < took_s < 55
     assert not operator.all("dropped") + worker.all("dropped")
 
 

@@ -154,9 +154,11 @@ def _name(process: psutil.Process) -> str:
 def _remove_folders() -> Iterator[Leftover]:
     for folder in Path(tempfile.gettempdir()).iterdir():
         first = runs.of_folder(folder)
-        if first is not None and not first.lives and folder.lstat().st_uid == os.geteuid():
-            shutil.rmtree(folder, ignore_errors=True)
-            yield ("temporary folder", folder.name)
+        # The warden of another run may remove it at the same time.
+        with suppress(FileNotFoundError):
+            if first is not None and not first.lives and folder.lstat().st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
+                yield ("temporary folder", folder.name)
 
 
 def _remove_stores() -> Iterator[Leftover]:

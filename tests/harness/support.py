@@ -11,12 +11,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+PATIENCE_S = 60.0
+"""Every wait for a condition lasts at least this long: a busy machine takes seconds to start a process."""
+
 
 def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
-    """The first truthy value of ``condition``. Raises AssertionError after ``timeout_s`` with the last value.
+    """The first truthy value of ``condition``. Raises AssertionError after ``timeout_s`` (at least
+    ``PATIENCE_S``) with the last value.
 
-    An AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
+    It says nothing about how long that takes: a test of that compares it with what would take longer. An
+    AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
     """
+    timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s
     while True:
         failure: AssertionError | None = None

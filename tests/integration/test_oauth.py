@@ -6,6 +6,7 @@ The tests in ``test_oauth_renewals.py`` show the same of the clients in Python w
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,16 +25,9 @@ from tests.harness.connect_worker import ConnectWorker
 from tests.harness.member_group import MemberGroup
 from tests.harness.secured import oauth_broker
 from tests.harness.support import eventually
-from tests.stock.worker_group import StockGroup
+from tests.stock.worker_group import StockGroup, doubled, missing
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.timeout(2400),
-    pytest.mark.long(
-        "tests/integration/test_oauth_renewals.py::"
-        "test_a_leader_a_member_and_a_connector_outlive_their_tokens"
-    ),
-]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(2400)]
 
 SECRETS = {"leader": "leader-planted-1", "member": 'member "planted" 2', "stock": "stock-planted-3"}
 FILE_SUBJECT = "system:serviceaccount:default:lake"
@@ -100,11 +94,16 @@ def renewals(request: pytest.FixtureRequest) -> Renewals:
 
 @pytest.fixture
 def secured(tmp_path: Path, renewals: Renewals) -> Iterator[Secured]:
-    with AuthorizationServer(dict(SECRETS), renewals.lifetime_s) as authority:
-        folder = tmp_path / "oauth"
+    with secured_for(renewals.lifetime_s, tmp_path / "oauth") as secured:
+        yield secured
+
+
+@contextmanager
+def secured_for(lifetime_s: float, folder: Path) -> Iterator[Secured]:
+    """Tokens last for ``lifetime_s``, and a connection no longer than its token."""
+    with AuthorizationServer(dict(SECRETS), lifetime_s) as authority:
         folder.mkdir()
-        reauth_ms = round(renewals.lifetime_s * 1000)
-        broker, servers = oauth_broker(folder, authority.jwks(), AUDIENCE, reauth_ms)
+        broker, servers = oauth_broker(folder, authority.jwks(), AUDIENCE, round(lifetime_s * 1000))
         broker.start()
         try:
             yield Secured(authority, broker.bootstrap_servers, servers, folder)
@@ -122,7 +121,13 @@ def group(secured: Secured, unique: str, tmp_path: Path) -> Iterator[MemberGroup
 
 @pytest.fixture
 def stock(secured: Secured, unique: str, tmp_path: Path) -> Iterator[StockGroup]:
-    stock = StockGroup(secured.plain, tmp_path / "stock", f"{unique}-stock")
+    with stock_group(secured, unique, tmp_path) as stock:
+        yield stock
+
+
+@contextmanager
+def stock_group(secured: Secured, unique: str, folder: Path) -> Iterator[StockGroup]:
+    stock = StockGroup(secured.plain, folder / "stock", f"{unique}-stock")
     stock.directory.mkdir()
     yield stock
     stock.close()
@@ -199,6 +204,37 @@ def all_running(leader: LeaderService, tasks: int) -> bool:
     return len(seen) == tasks and all(task["state"] == "RUNNING" for task in seen)
 
 
+BRIEF_S = 10.0
+"""The lifetime of tokens that a test waits for."""
+
+
+def test_a_stock_worker_logs_in_and_outlives_its_tokens(tmp_path: Path, unique: str) -> None:
+    """Its clients in Java, with what the operator renders for its pods."""
+    with (
+        secured_for(BRIEF_S, tmp_path / "oauth") as secured,
+        stock_group(secured, unique, tmp_path) as stock,
+    ):
+        worker = stock_worker(secured, stock, by_file=False)
+        login = {"bootstrap_servers": secured.servers, "security": secured.login("leader")}
+        leader = stock.leader({"numbers": stock.source("numbers", tasks=1)}, ("w-0",), **login)
+        stock.runs("numbers-instance", "numbers-0")
+        stock.leads(leader, 1)
+        starts, before = stock.starts(), stock.written("numbers")
+
+        # Since then no token is valid any more that was valid now, and no connection has lasted.
+        expired = time.monotonic() + BRIEF_S
+        issued = secured.authority.count("stock")
+        eventually(lambda: time.monotonic() > expired, what="all tokens have expired")
+        assert secured.authority.count("stock") > issued
+
+        stock.written("numbers", stock.written("numbers", before))
+        assert stock.starts() == starts, "no task has stopped"
+        assert (missing(stock.numbers("numbers")), doubled(stock.numbers("numbers"))) == ({}, {})
+        shown = [*SECRETS.values(), *secured.authority.tokens]
+        assert not [secret for secret in shown if secret in worker.log.read_text(errors="replace")]
+
+
+@pytest.mark.long("tests/integration/test_oauth.py::test_a_stock_worker_logs_in_and_outlives_its_tokens")
 def test_no_task_stops_while_tokens_are_renewed(
     secured: Secured, group: MemberGroup, stock: StockGroup, renewals: Renewals
 ) -> None:

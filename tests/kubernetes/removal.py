@@ -24,19 +24,27 @@ def remove_all(
     """Apply ``remove`` to what ``find`` finds (with its name), in that order, until there is nothing.
 
     Returns all that was found. An OSError of ``remove`` does not matter: the thing is gone already, or cannot
-    go yet. Raises ServerFailed if something stays.
+    go yet. After one of ``find``, it looks again: others remove things at the same time, such as a containerd
+    whose shims are killed. Raises ServerFailed if something stays.
     """
     removed: dict[T, Leftover] = {}
     deadline = time.monotonic() + _REMOVAL_S
-    while found := find():
-        if time.monotonic() > deadline:
-            raise ServerFailed(f"{kind} {', '.join(found.values())} does not go within {_REMOVAL_S:g} s")
-        for thing, name in found.items():
-            removed[thing] = (kind, name)
-            with suppress(OSError):
-                remove(thing)
+    while True:
+        try:
+            found = find()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"what has a {kind} cannot be looked at: {error}") from error
+        else:
+            if not found:
+                return list(removed.values())
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"{kind} {', '.join(found.values())} does not go within {_REMOVAL_S:g} s")
+            for thing, name in found.items():
+                removed[thing] = (kind, name)
+                with suppress(OSError):
+                    remove(thing)
         time.sleep(0.02)
-    return list(removed.values())
 
 
 def unmount_below(folder: Path) -> list[Leftover]:

@@ -67,7 +67,7 @@ class Namespace:
         phase: str = self.cluster.plane.api.get(f"{self.pods}/{name}")["status"]["phase"]
         return phase
 
-    def wait_for(self, name: str, phase: str, timeout_s: float = 120) -> None:
+    def wait_for(self, name: str, phase: str, timeout_s: float = 300) -> None:
         try:
             eventually(lambda: self.phase(name) == phase, timeout_s, f"{name} {phase}")
         except AssertionError as failure:
@@ -194,18 +194,33 @@ with Cluster.start(nodes=2, services=False) as cluster:
 """A test run with a cluster of its own; pods run on each node."""
 
 
-def on_this_machine(slot: Slot) -> dict[str, list[str]]:
-    """All that bears the slot's names."""
-    devices = [path.name for path in Path("/sys/class/net").iterdir()]
-    elsewhere = (path for path in Path("/var/log/containers").glob("*") if path.is_symlink())
+def on_this_machine(slot: Slot) -> dict[str, set[str]]:
+    """All that bears the slot's names, by what no later holder's has: the next one may come at any time."""
+    words = {path.split("/")[2]: text for path, text in processes().items() if " /proc/" in path}
+    pids = [int(pid) for pid, text in words.items() if f"{slot.folder}/".encode() in text]
+    networks = [path for path in Path("/sys/class/net").iterdir() if path.name.startswith(slot.bridge)]
     return {
-        "processes": [str(words) for words in processes().values() if f"{slot.folder}/".encode() in words],
-        "mounts": [line for line in Path("/proc/mounts").open() if f"{slot.folder}/" in line],
-        "devices": [name for name in devices if name.startswith(slot.bridge)],
-        "control groups": [str(folder) for folder in cgroup_folders(slot.cgroup)],
-        "links to logs": [path.name for path in elsewhere if f"{slot.folder}/" in str(path.readlink())],
-        "files": [str(path) for path in (slot.folder,) if path.exists()],
+        "processes": {process.id for pid in pids if (process := runs.RunProcess.find(pid)) is not None},
+        "mounts": {line for line in Path("/proc/self/mountinfo").open() if f"{slot.folder}/" in line},
+        "devices": {f"{path.name} {(path / 'ifindex').read_text()}" for path in networks},
+        "control groups": {f"{folder} {folder.stat().st_ino}" for folder in cgroup_folders(slot.cgroup)},
+        # Their targets have the ids of pods.
+        "links to logs": {
+            target
+            for path in Path("/var/log/containers").glob("*.log")
+            if f"{slot.folder}/" in (target := str(path.readlink()))
+        },
+        "files": {str(path) for path in slot.folder.glob("of-the-killed-run")},
     }
+
+
+def left_of(slot: Slot, before: dict[str, set[str]]) -> dict[str, set[str]]:
+    """What was there before, and still is. Raises AssertionError if something goes just now."""
+    try:
+        now = on_this_machine(slot)
+    except OSError as error:
+        raise AssertionError(f"something goes just now: {error}") from None
+    return {kind: both for kind, things in before.items() if (both := things & now[kind])}
 
 
 def test_nothing_of_a_cluster_outlives_a_killed_run() -> None:
@@ -218,11 +233,19 @@ def test_nothing_of_a_cluster_outlives_a_killed_run() -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as run:
-        slot = Slot(int(run.stdout.readline()))
-        assert all(on_this_machine(slot).values()), on_this_machine(slot)
+        assert run.stdout is not None
+        number = run.stdout.readline()
+        assert number, "the run ended before its pods ran; see its error above"
+        slot = Slot(int(number))
+        (slot.folder / "of-the-killed-run").touch()
+        there = on_this_machine(slot)
+        assert all(there.values()), there
         run.kill()
         run.wait()
 
-        eventually(
-            lambda: not any(on_this_machine(slot).values()), 120, f"nothing of slot {slot.number} stays"
-        )
+        def gone() -> bool:
+            left = left_of(slot, there)
+            assert not left, left
+            return True
+
+        eventually(gone, 300, f"nothing of slot {slot.number} stays")

@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,21 +57,14 @@ class Local:
             check=False,
         )
 
-    def seconds_until(self, text: str, *words: str) -> float:
-        """Seconds until a failing command prints ``text``."""
-        began = time.monotonic()
-        with subprocess.Popen(
-            [sys.executable, "-m", "cooperator.cli", "local", *words],
-            env=self._environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stderr is not None
-            assert any(text in line for line in process.stderr)
-            seconds = time.monotonic() - began
-            process.stderr.read()
-        assert process.returncode == 1
-        return seconds
+    def said_by_failing(self, *words: str) -> str:
+        """All that a command says on stderr, in its order, before it fails."""
+        command = [sys.executable, "-m", "cooperator.cli", "local", *words]
+        done = subprocess.run(
+            command, env=self._environment, stderr=subprocess.PIPE, text=True, timeout=250, check=False
+        )
+        assert done.returncode == 1, done.stderr
+        return done.stderr
 
     def on_a_terminal(self, until: str, *words: str) -> str:
         """All that a command sends to its terminal, which it is told to end by Ctrl-C after ``until``."""

@@ -189,11 +189,14 @@ def test_a_warm_leader_log_is_read_to_its_end_in_no_time(under_test: LogsUnderTe
     leader.writer.write_leader(memory=Memory(term=1))
     member.leader.read_to_end(MS)
 
-    started = time.monotonic()
+    took_s = []
     for _ in range(5):
+        started = time.monotonic()
         member.leader.read_to_end(MS)
+        took_s.append(time.monotonic() - started)
 
-    assert (time.monotonic() - started) / 5 < 1
+    # Each one would wait for an interval of the reader; a busy machine delays some of them.
+    assert min(took_s) < 1
 
 
 def test_a_new_leader_fences_the_old_one(under_test: LogsUnderTest) -> None:
@@ -314,4 +317,4 @@ def test_no_callback_runs_after_closing(under_test: LogsUnderTest) -> None:
     leader.config.read_to(leader.writer.write_config([connector()]), MS)
 
     assert seen == []
-    assert threading.active_count() < before
+    eventually(lambda: threading.active_count() < before, what="the threads of its callbacks have ended")

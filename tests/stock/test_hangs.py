@@ -41,14 +41,12 @@ def hanging_according_to(leader: LeaderService) -> set[str]:
     ("kind", "point"),
     [
         pytest.param("Source", "Connector::start", id="connector-start"),
-        pytest.param("Source", "Task::stop", id="source-task-stop", marks=LONG),
         pytest.param("Source", "Connector::initialize", id="connector-initialize", marks=LONG),
         pytest.param("Source", "Connector::taskConfigs", id="connector-task-configs", marks=LONG),
         pytest.param("Source", "Connector::stop", id="connector-stop", marks=LONG),
         pytest.param("Source", "Connector::config", id="connector-config", marks=LONG),
         pytest.param("Source", "Connector::validate", id="connector-validate", marks=LONG),
         pytest.param("Source", "Task::start", id="source-task-start", marks=LONG),
-        pytest.param("Source", "SourceTask::poll", id="source-task-poll", marks=LONG),
         pytest.param("Sink", "Task::start", id="sink-task-start", marks=LONG),
         pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=LONG),
     ],
@@ -95,6 +93,43 @@ def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, poi
     hang(stock)
     stock.want(leader, both)
     stock.runs(*FINE, "late-instance", "late-0", "late-1")
+    stock.leads(leader, 2)
+
+
+def test_others_run_on_and_start_while_a_task_hangs_in_a_poll_and_then_in_its_stop(stock: StockGroup) -> None:
+    wanted = {"fine": stock.source("fine", tasks=2)}
+    leader = stock.leader(wanted, WORKERS)
+    for worker in WORKERS:
+        stock.worker(worker)
+    stock.leads(leader, 2)
+    layout, begun = stock.begun(*FINE)
+
+    def others_go_on(late: str) -> None:
+        numbers = stock.written("fine")
+        wanted[late] = stock.source(late)
+        stock.want(leader, wanted)
+        eventually(lambda: {f"{late}-0", f"{late}-1"} <= stock.journal.running().keys(), 90, f"{late} starts")
+        stock.written("fine", numbers)
+        assert all(stock.starts()[task] == begun[task] for task in FINE)
+        running = stock.journal.running()
+        assert {task: running[task] for task in FINE} == layout
+
+    hang(stock, "SourceTask::poll")
+    wanted["bad"] = stock.blocking("Source", "bad")
+    stock.want(leader, wanted)
+    eventually(lambda: hanging_members(stock), 90, "its first poll does not return")
+    others_go_on("one")
+
+    # The poll returns; the task is asked to stop.
+    hang(stock, "Task::stop")
+    del wanted["bad"]
+    stock.want(leader, wanted)
+    eventually(lambda: any("Task::stop" in line for line in hanging_members(stock)), 90, "nor does its stop")
+    others_go_on("two")
+
+    hang(stock)
+    late = (f"{name}-{part}" for name in ("one", "two") for part in ("instance", "0", "1"))
+    stock.runs(*FINE, *late)
     stock.leads(leader, 2)
 
 

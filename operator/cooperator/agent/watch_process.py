@@ -32,15 +32,17 @@ def watch(group: int, last_words: str = "") -> None:
     while True:
         now_s = time.monotonic()
         left_s = None if kill_at_s is None else kill_at_s - now_s
-        if left_s is not None and left_s <= 0:
-            if before is not None and now_s - before[0] >= _SHORTEST_S:
-                _note(last_words, culprit(before[1], used_s(group), now_s - before[0]))
-            break
         if left_s is not None and left_s <= _WINDOW_S and before is None:
             before = now_s, used_s(group)
         wait_s = left_s if left_s is None or before is not None else left_s - _WINDOW_S
-        if not select.select([0], [], [], wait_s)[0]:
-            continue
+        # What has come by now counts, also after the deadline: this process may be late, too.
+        if not select.select([0], [], [], None if wait_s is None else max(0.0, wait_s))[0]:
+            now_s = time.monotonic()
+            if kill_at_s is None or now_s < kill_at_s:
+                continue
+            if before is not None and now_s - before[0] >= _SHORTEST_S:
+                _note(last_words, culprit(before[1], used_s(group), now_s - before[0]))
+            break
         received = os.read(0, 4096)
         if not received:
             break

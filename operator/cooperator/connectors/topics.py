@@ -62,9 +62,11 @@ def client_config(options: KafkaOptions) -> dict[str, Any]:
 
 @contextmanager
 def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
-    """Yields a client for requests and closes it afterwards.
+    """Yields a client for requests and ends it afterwards.
 
-    If brokers refused the connection, that error is raised in place of the requests' timeouts.
+    If brokers refused the connection, that error is raised in place of the requests' timeouts. That error's
+    frames hold the client, and librdkafka's own thread may be the last one to hold the error: it would abort
+    the process if it ended its client.
     """
     refused: list[KafkaError] = []
 
@@ -74,14 +76,14 @@ def _asking(client: Mapping[str, Any]) -> Iterator[AdminClient]:
 
     # Each connection attempt would log a line, many in a second: the error reports it once.
     settings: dict[str, Any] = {**client, "error_cb": note, "log_level": 0}
-    admin = AdminClient(settings)
-    try:
-        yield admin
-    except KafkaException as error:
-        admin.poll(0)
-        if refused:
-            raise KafkaException(refused[-1]) from error
-        raise
+    with closing_aside(AdminClient(settings), "client for requests about topics") as admin:
+        try:
+            yield admin
+        except KafkaException as error:
+            admin.poll(0)
+            if refused:
+                raise KafkaException(refused[-1]) from error
+            raise
 
 
 class GroupCluster:

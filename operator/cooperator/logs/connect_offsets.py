@@ -7,8 +7,9 @@ committed. Each call creates its own clients, since users make such calls rarely
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -137,10 +138,10 @@ class ConnectOffsets:
     def sink(self, group: str) -> dict[tuple[str, int], int]:
         """Return what a consumer group has committed, by topic and partition."""
         try:
-            answer = self._admin.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group)], request_timeout=_TIMEOUT_S
-            )
-            found = _checked(result_of(answer[group]))
+            asked = [ConsumerGroupTopicPartitions(group)]
+            with self._asking() as admin:
+                answers = admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT_S)
+                found = _checked(result_of(answers[group]))
         except KafkaException as error:
             if error.args[0].code() in _EMPTY:
                 return {}
@@ -159,7 +160,7 @@ class ConnectOffsets:
             places = [TopicPartition(*place, offset) for place, offset in sorted(wanted.items())]
             self._change(
                 group,
-                lambda: self._admin.alter_consumer_group_offsets(
+                lambda admin: admin.alter_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, places)], request_timeout=_TIMEOUT_S
                 )[group],
             )
@@ -167,12 +168,14 @@ class ConnectOffsets:
     def forget_sink(self, group: str) -> None:
         """Delete all offsets of the group. Raises GroupInUse."""
         self._change(
-            group, lambda: self._admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group]
+            group,
+            lambda admin: admin.delete_consumer_groups([group], request_timeout=_TIMEOUT_S)[group],
         )
 
-    def _change(self, group: str, ask: Any) -> None:
+    def _change(self, group: str, ask: Callable[[AdminClient], "Future[Any]"]) -> None:
         try:
-            _checked(result_of(ask()))
+            with self._asking() as admin:
+                _checked(result_of(ask(admin)))
         except KafkaException as error:
             code = error.args[0].code()
             if code in _EMPTY:
@@ -181,10 +184,8 @@ class ConnectOffsets:
                 raise GroupInUse(group) from None
             raise LogUnavailable(f"consumer group {group}: {error_text(error)}") from None
 
-    @cached_property
-    def _admin(self) -> AdminClient:
-        """The admin client; kept, because pending requests get no answer once their client is released."""
-        return self._access.admin(lambda error: None)
+    def _asking(self) -> AbstractContextManager[AdminClient]:
+        return closing_aside(self._access.admin(lambda error: None), "client for requests about groups")
 
 
 def _checked(answer: ConsumerGroupTopicPartitions | None) -> list[TopicPartition]:
@@ -206,8 +207,9 @@ def _bytes(value: Any) -> Any:
 
 def kafka_cluster_id(bootstrap_servers: str, security: Mapping[str, Any]) -> str:
     """Return Kafka's cluster id; empty when the broker does not answer."""
-    admin = Access.of(bootstrap_servers, security).admin(lambda error: None)
+    client = Access.of(bootstrap_servers, security).admin(lambda error: None)
     try:
-        return str(result_of(admin.describe_cluster(request_timeout=5.0)).cluster_id or "")
+        with closing_aside(client, "client for requests about the cluster") as admin:
+            return str(result_of(admin.describe_cluster(request_timeout=5.0)).cluster_id or "")
     except KafkaException:
         return ""

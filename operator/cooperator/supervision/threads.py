@@ -35,9 +35,9 @@ _own = threading.local()
 
 
 class Client(Protocol):
-    """A client of a library."""
+    """A client of a library. ``__exit__`` ends it, and may hang."""
 
-    def close(self) -> object: ...
+    def __exit__(self, kind: None, error: None, trace: None, /) -> object: ...
 
 
 C = TypeVar("C", bound=Client)
@@ -277,11 +277,15 @@ def close_aside(close: Callable[[], object], what: str) -> threading.Event:
 
 @contextmanager
 def closing_aside(client: C, what: str) -> Iterator[C]:
-    """Close the client at the end of the block, as ``close_aside`` does."""
+    """End the client at the end of the block, as ``close_aside`` does.
+
+    No call of it may be under way by then. The thread that ends it keeps it alive until it has ended, so that
+    whoever drops it later, be it one of the library's own threads, drops an empty object.
+    """
     try:
         yield client
     finally:
-        close_aside(client.close, what)
+        close_aside(lambda: client.__exit__(None, None, None), what)
 
 
 def at_most_a_turn(patience_s: float | None) -> float:
