@@ -12,6 +12,7 @@ from tests.simulation.cleaner import Cleaner
 from tests.simulation.faults import ALL as FAULTS
 from tests.simulation.faults import (
     DRAWN_APART,
+    ClockJumps,
     Fault,
     LearnersStall,
     MemberIsKilled,
@@ -106,6 +107,7 @@ def history(seed: int, has_state: bool = True) -> tuple[Shape, list[Scheduled], 
     ]
     more = [*_interruptions(seed, shape, count), *_of_learners(seed, shape, count + 1)]
     more += _drawn_apart(seed, shape, count + 1 + len(more))
+    more += _of_clocks(seed, count + 1 + len(more))
     return shape, [*faults, *more], random.getrandbits(64)
 
 
@@ -129,6 +131,17 @@ def _drawn_apart(seed: int, shape: Shape, index: int) -> list[Scheduled]:
             index + n, random.randint(WARM_UP_MS, SAFETY_MS), random.choice(kinds), random.getrandbits(32)
         )
         for n in range(random.randint(1, 4))
+    ]
+
+
+def _of_clocks(seed: int, index: int) -> list[Scheduled]:
+    """In a fourth of all worlds clocks are wrong from the beginning. Drawn by itself, like limits."""
+    random = Random(f"clocks of {seed}")
+    if seed in FOUND or random.random() > 0.25:
+        return []
+    return [
+        Scheduled(index + n, random.randint(0, WARM_UP_MS), ClockJumps, random.getrandbits(32))
+        for n in range(3)
     ]
 
 
