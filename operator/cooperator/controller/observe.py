@@ -81,6 +81,7 @@ def pod(body: Body) -> Pod:
         self_restarting=_is_restarted(body),
         killed=killed(body),
         frozen_by=frozen_by(seen.last_words) if seen else "",
+        address=body.get("status", {}).get("podIP") or "",
     )
 
 

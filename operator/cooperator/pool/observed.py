@@ -40,6 +40,8 @@ class Pod:
     ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
     having asked for its end; empty if there is none. ``frozen_by``: the digest of the task whose thread had
     frozen that one, if its watchdog has seen any (``model.thread_names``).
+    ``address``: its own IP address, empty until it is known; None where no two pods of one identity can run
+    at a time.
     """
 
     identity: str
@@ -53,6 +55,7 @@ class Pod:
     self_restarting: bool = False
     killed: str = ""
     frozen_by: str = ""
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,8 @@ __all__ = [
     "LearnersStall",
     "MemberIsKilled",
     "NodeIsInterrupted",
+    "OperatorIsKilled",
     "PodIsDeleted",
+    "PodIsDeletedByForce",
     "WorkerIsScaled",
 ]
