@@ -158,7 +158,7 @@ class TestTwoPodsOfOneNameThatRunAtATime:
 
     @given(st.lists(st.tuples(st.sampled_from(["joins", "drops", "dies", "forced"]), st.integers(0, 2))))
     def test_reported_ends_are_true(self, steps: list[tuple[str, int]]) -> None:
-        """``forced``: the object of the newest pod is deleted, its process runs on, and a successor is made."""
+        """``forced``: the newest pod's object is deleted, its process runs on, and a successor is made."""
         pods = [Process("p0")]
         members: dict[str, Process] = {}
         ended: set[tuple[str, str]] = set()

@@ -202,7 +202,8 @@ class Pools(RuleBasedStateMachine):
                     assert pod.phase is Phase.ENDED
                 case Kill():
                     assert pod.phase is Phase.TERMINATING
-                    assert now_ms - self.pods.terminating_ms[pod.incarnation] >= (desired.policy.kill_after_ms or 0)
+                    lasted_ms = now_ms - self.pods.terminating_ms[pod.incarnation]
+                    assert lasted_ms >= (desired.policy.kill_after_ms or 0)
                 case Drain(reason=MarkReason.SCALE_DOWN):
                     assert pod.mark is None
                     assert action.identity not in facts.expected

@@ -1,12 +1,12 @@
 """Incarnations of stock workers: the leader knows them by member id, the pool by its pods. Pure.
 
 A stock worker reports nothing of itself but the identity in its ``client.id`` and the address at which it
-serves. Two pods of one identity may run at a time: one that was deleted by force on a machine that its kubelet
-cannot reach, and its successor. So a member id belongs to the pod that has its address, however late it is
-seen, and to none while no such pod is known: its end is not proven then. The address of a pod that the API no
-longer shows is remembered while the leader speaks of its members. If a successor has been given the same one,
-the earlier pod has released it. Where no two pods of one identity can run at a time (they have no addresses),
-a member id belongs to the newest one. The end of a pod is the end of its member ids.
+serves. Two pods of one identity may run at a time: one that was deleted by force while its machine was cut
+off, and its successor. So a member id belongs to the pod that has its address, however late it is seen, and
+to none while no such pod is known: its end is not proven then. The address of a pod that the API no longer
+shows is remembered while the leader speaks of its members. If a successor has been given the same one, the
+earlier pod has released it. Where no two pods of one identity can run at a time (they have no addresses), a
+member id belongs to the newest one. The end of a pod is the end of its member ids.
 
 A worker that survives being dropped by the broker rejoins under a new id and reports all that it runs; its
 previous id is then over as well.

@@ -8,9 +8,10 @@ other promises.)
 
 from typing import TYPE_CHECKING
 
+from cooperator.group import GroupState
 from cooperator.model import Memory, TaskId
 from cooperator.wire import Role, decode_assignment, decode_leader, decode_metadata, member_of
-from tests.simulation.broker.group import Group, GroupState
+from tests.simulation.broker.group import Group
 from tests.simulation.broker.messages import SyncGroup
 from tests.simulation.promises.base import Promise
 
