@@ -187,6 +187,7 @@ def test_a_process_that_does_not_end_is_killed_where_the_platform_does_not(pool:
     scale(pods, 0)
     pods.decide()
     pods.act()
+    assert pods.decide().actions == (), "its time counts from the first look at it"
     pods.now_ms += 89_999
     assert pods.decide().actions == ()
     pods.now_ms += 1
