@@ -276,7 +276,7 @@ class Pools(RuleBasedStateMachine):
             self.pods.wait()
 
     def teardown(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "pods"):
             return
         self.pods.leading = True
         self.pods.nodes["north"] = Node()
