@@ -191,8 +191,7 @@ class FakeProcesses:
         self.harness.log.append(f"create {identity}")
 
     def mark(self, identity: str, incarnation: str, reason: str) -> None:
-        now_ms = self.harness.now_ms
-        self._set(replace(self.incarnations[identity], marked_for=reason, marked_ms=now_ms))
+        self._set(replace(self.incarnations[identity], marked_for=reason))
         self.harness.log.append(f"mark {identity} {reason}".strip())
 
     def terminate(self, identity: str, incarnation: str) -> None:

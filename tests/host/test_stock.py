@@ -1,6 +1,8 @@
 """Incarnations of stock workers: which member ids end with a pod, and which never end before it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from hypothesis import given
@@ -119,6 +121,90 @@ def test_reported_ends_are_true(steps: list[str]) -> None:
             pod, member = pod + 1, ""
         incarnations = incarnations.seen(_projection(members, member), {"lake-0": f"p{pod}"})
         assert ("lake-0", member) not in incarnations.ended(ended_pods)
+
+
+class TestTwoPodsOfOneNameThatRunAtATime:
+    """The first one was deleted by force, on a machine that its kubelet does not reach."""
+
+    HOSTS = MappingProxyType({("lake-0", "p0"): "10.0.0.1", ("lake-0", "p1"): "10.0.0.2"})
+
+    def test_one_that_joins_again_under_another_id_has_not_ended_with_its_successor(self) -> None:
+        first = serving(leader("lake-0/a"), a="10.0.0.1")
+        both = serving(
+            leader("lake-0/b", "lake-0/c", incarnations=[("lake-0", "a")]), b="10.0.0.1", c="10.0.0.2"
+        )
+        incarnations = StockIncarnations().seen(first, {"lake-0": "p0"}, self.HOSTS)
+        incarnations = incarnations.seen(both, {"lake-0": "p1"}, self.HOSTS)
+
+        assert incarnations.ended({("lake-0", "p1")}) == {("lake-0", "c")}
+        assert incarnations.ended({("lake-0", "p0")}) == {("lake-0", "a"), ("lake-0", "b")}
+        assert [each["incarnation"] for each in incarnations.in_pool_names(both)["members"]] == ["p1"]
+
+    def test_one_at_an_address_that_no_pod_is_known_to_have_has_not_ended_with_any(self) -> None:
+        unknown = serving(leader("lake-0/a"), a="10.0.0.9")
+        incarnations = StockIncarnations().seen(unknown, {"lake-0": "p1"}, self.HOSTS)
+
+        assert incarnations.ended({("lake-0", "p0"), ("lake-0", "p1")}) == frozenset()
+        assert incarnations.in_pool_names(unknown)["members"][0]["incarnation"] == "a"
+
+    def test_one_whose_pod_gets_its_address_later_is_known_from_then_on(self) -> None:
+        member = serving(leader("lake-0/a"), a="fd00::1")
+        incarnations = StockIncarnations().seen(member, {"lake-0": "p0"}, {("lake-0", "p0"): ""})
+        assert incarnations.ended({("lake-0", "p0")}) == frozenset()
+
+        incarnations = incarnations.seen(member, {"lake-0": "p0"}, {("lake-0", "p0"): "fd00::1"})
+
+        assert incarnations.ended({("lake-0", "p0")}) == {("lake-0", "a")}
+
+    @given(st.lists(st.tuples(st.sampled_from(["joins", "drops", "dies", "forced"]), st.integers(0, 2))))
+    def test_reported_ends_are_true(self, steps: list[tuple[str, int]]) -> None:
+        """``forced``: the newest pod's object is deleted, its process runs on, and a successor is made."""
+        pods = [Process("p0")]
+        members: dict[str, Process] = {}
+        ended: set[tuple[str, str]] = set()
+        incarnations = StockIncarnations()
+        for what, number in steps:
+            process = pods[number % len(pods)]
+            if what == "joins" and process.runs and not process.member:
+                process.member = f"m{len(members)}"
+                members[process.member] = process
+            elif what == "drops":
+                process.member = ""
+            elif what == "dies":
+                process.runs, process.member = False, ""
+                # Nobody sees the end of one whose object is gone.
+                ended |= {("lake-0", process.pod)} if process is pods[-1] else set()
+            if what == "forced" or not pods[-1].runs:
+                pods.append(Process(f"p{len(pods)}"))
+            present = [process.member for process in pods if process.member]
+            past = [("lake-0", each) for each in members if each not in present]
+            told = leader(*(f"lake-0/{each}" for each in present), incarnations=past)
+            told = serving(told, **{each: members[each].host for each in present})
+            newest = pods[-1]
+            hosts = {("lake-0", newest.pod): newest.host}
+            incarnations = incarnations.seen(told, {"lake-0": newest.pod}, hosts)
+            for identity, member_id in incarnations.ended(ended):
+                process = members[member_id]
+                rejoined = process.member not in ("", member_id)
+                assert not process.runs or rejoined, f"{identity} {member_id} runs in {process.pod}"
+
+
+@dataclass
+class Process:
+    """The process of a pod. ``member``: its present member id."""
+
+    pod: str
+    runs: bool = True
+    member: str = ""
+
+    @property
+    def host(self) -> str:
+        return f"10.0.0.{self.pod}"
+
+
+def serving(projection: dict[str, Any], **hosts: str) -> dict[str, Any]:
+    """A projection whose members, by id, serve at these hosts."""
+    return {**projection, "addresses": {member_id: f"{host}:8083" for member_id, host in hosts.items()}}
 
 
 def _projection(members: list[str], present: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class FakePlatform:
                 self.starts += 1
                 self.pods[identity] = Pod(identity, identity, f"i{self.starts}", Phase.RUNNING, revision)
             case Delete(identity):
-                self._change(identity, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
+                self._change(identity, phase=Phase.TERMINATING)
             case Remove(identity):
                 del self.pods[identity]
             case Drain() | Kill():

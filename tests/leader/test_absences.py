@@ -14,7 +14,11 @@ LEASE_AND_MARGIN_MS = LEASE_MS + 5_000
 @pytest.fixture
 def group() -> FakeGroup:
     """lake-0 and lake-1 run four tasks; a hold is over at once, so that only leases keep tasks back."""
-    group = FakeGroup(Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=LEASE_MS, lease_margin_ms=5_000))
+    return two_members(Policy(scheduled_rebalance_max_delay_ms=0, lease_ms=LEASE_MS, lease_margin_ms=5_000))
+
+
+def two_members(policy: Policy) -> FakeGroup:
+    group = FakeGroup(policy)
     group.desire(a=4)
     for number in range(2):
         group.join(f"lake-{number}")
@@ -122,6 +126,21 @@ class TestANewLeader:
         assert not runs & group.runs("lake-0")
 
         group.advance(LEASE_AND_MARGIN_MS)
+        group.settle()
+        assert runs <= group.runs("lake-0")
+
+    @pytest.mark.parametrize("delay_ms", [0, 60_000])
+    def test_with_a_slow_clock_holds_for_no_longer_than_others(self, delay_ms: int) -> None:
+        group = two_members(Policy(scheduled_rebalance_max_delay_ms=delay_ms, lease_ms=LEASE_MS))
+        runs = cut_off(group, group.of("lake-1"))
+        group.round()
+        group.machine = ValidatedLeader(group.machine.settings, group.machine.state.policy)
+        group.now_ms -= 900_000
+        group.take_lead()
+        group.round()
+        assert not runs & group.runs("lake-0")
+
+        group.advance(max(delay_ms, group.machine.state.policy.fence_ms))
         group.settle()
         assert runs <= group.runs("lake-0")
 

@@ -236,22 +236,6 @@ def test_tasks_of_a_vanished_incarnation_stay_fenced_over_a_recreation() -> None
     assert lost <= owned(group)["w0"]
 
 
-@pytest.mark.parametrize("delay_ms", [0, DELAY_MS])
-def test_a_wait_that_began_by_a_clock_that_was_ahead_is_no_longer_than_others(delay_ms: int) -> None:
-    group = running(2, policy=Policy(scheduled_rebalance_max_delay_ms=delay_ms), a=2)
-    wait_ms = max(delay_ms, group.policy.fence_ms)
-    lost = owned(group)["w1"]
-    group.drop(group.named("w1"))
-    group.round()
-    # The next leader's clock is behind that of the one who saw the departure.
-    group.now_ms -= 60 * SECOND_MS
-    group.named("w1").out_since_ms = group.now_ms
-    assert {group.round().held[task].until_ms for task in lost} == {group.now_ms + wait_ms}
-    group.advance(wait_ms)
-    group.settle()
-    assert lost <= owned(group)["w0"]
-
-
 def test_given_tasks_that_never_started_do_not_wait_for_their_member() -> None:
     group = running(2, a=4)
     group.join("w2")

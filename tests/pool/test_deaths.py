@@ -131,7 +131,7 @@ def test_a_requested_end_is_no_crash(pool: Start) -> None:
     pods = pool(1)
     for _ in range(3):
         pod = pods.pods["lake-0"]
-        pods.pods["lake-0"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=pods.now_ms)
+        pods.pods["lake-0"] = replace(pod, phase=Phase.TERMINATING)
         pods.settle()
 
     assert pods.decide().reports == ()
@@ -293,7 +293,7 @@ def test_a_deleted_node_proves_an_end_only_where_the_cloud_is_trusted(pool: Star
 def test_a_member_asked_to_end_leaves_unless_its_node_is_unreachable(pool: Start) -> None:
     pods = pool(3)
     pod = pods.pods["lake-1"]
-    pods.pods["lake-1"] = replace(pod, phase=Phase.TERMINATING, terminating_since_ms=pods.now_ms)
+    pods.pods["lake-1"] = replace(pod, phase=Phase.TERMINATING)
 
     assert pods.decide().facts.leaving == {"lake-1"}
     assert "lake-1" in pods.decide().facts.expected

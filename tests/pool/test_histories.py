@@ -1,6 +1,6 @@
 """Any history of changes and faults: invariants, and convergence once the faults stop."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,8 +11,10 @@ from cooperator.pool import (
     Decision,
     Delete,
     Drain,
+    GroupSeen,
     Kill,
     MarkReason,
+    MemberSeen,
     Node,
     Phase,
     Pod,
@@ -29,6 +31,7 @@ from tests.harness.examples import examples
 from tests.pool.unreliable_pods import NODES, UnreliablePods
 
 MAX_REPLICAS = 4
+HOUR_MS = 3_600_000
 
 
 def works(pod: Pod, seen: PoolObserved) -> bool:
@@ -77,7 +80,7 @@ class Pools(RuleBasedStateMachine):
         decision = self.pods.decide()
         self.check(decision, seen)
         # A decision on the same observation asks for nothing more.
-        assert decide(self.pods.desired, seen, decision.memory, self.pods.now_ms).actions == ()
+        assert decide(self.pods.desired, seen, decision.memory, self.pods.host_ms).actions == ()
         if act:
             self.pods.act()
 
@@ -88,7 +91,7 @@ class Pools(RuleBasedStateMachine):
     @rule()
     def decide_by_a_late_picture(self) -> None:
         pods = self.pods
-        pods.decision = decide(pods.desired, self.earlier, pods.memory, pods.now_ms)
+        pods.decision = decide(pods.desired, self.earlier, pods.memory, pods.host_ms)
         pods.memory = pods.decision.memory
         pods.todo += pods.decision.actions
         self.check(pods.decision, self.earlier)
@@ -101,9 +104,10 @@ class Pools(RuleBasedStateMachine):
     def lose_orders(self) -> None:
         self.pods.todo = []
 
-    @rule()
-    def restart_without_memory(self) -> None:
-        self.pods.memory, self.pods.todo = PoolMemory(), []
+    @rule(clock_ms=st.sampled_from([0, -3 * HOUR_MS, 3 * HOUR_MS]))
+    def restart_without_memory(self, clock_ms: int) -> None:
+        """On a machine whose clock may be wrong."""
+        self.pods.memory, self.pods.todo, self.pods.clock_ms = PoolMemory(), [], clock_ms
         self.expected = frozenset()
 
     @rule(leading=st.booleans())
@@ -183,7 +187,7 @@ class Pools(RuleBasedStateMachine):
         desired, facts, now_ms = self.pods.desired, decision.facts, self.pods.now_ms
         pods = {pod.identity: pod for pod in seen.pods}
         assert not facts.leaving & facts.returning
-        assert decision.next_ms is None or decision.next_ms > now_ms
+        assert decision.next_ms is None or decision.next_ms > self.pods.host_ms
         assert len({action.identity for action in decision.actions}) == len(decision.actions)
         assert len(facts.expected) <= max(desired.replicas, len(pods))
         for action in decision.actions:
@@ -199,7 +203,8 @@ class Pools(RuleBasedStateMachine):
                     assert pod.phase is Phase.ENDED
                 case Kill():
                     assert pod.phase is Phase.TERMINATING
-                    assert now_ms - (pod.terminating_since_ms or 0) >= (desired.policy.kill_after_ms or 0)
+                    lasted_ms = now_ms - self.pods.terminating_ms[pod.incarnation]
+                    assert lasted_ms >= (desired.policy.kill_after_ms or 0)
                 case Drain(reason=MarkReason.SCALE_DOWN):
                     assert pod.mark is None
                     assert action.identity not in facts.expected
@@ -219,7 +224,7 @@ class Pools(RuleBasedStateMachine):
     def may_be_told_to_end(self, pod: Pod, decision: Decision, seen: PoolObserved) -> bool:
         """A busy member ends only after its drain, with the documented exceptions."""
         desired, facts = self.pods.desired, decision.facts
-        drain_ms = self.pods.now_ms - pod.mark.since_ms if pod.mark is not None else -1
+        drain_ms = self.pods.now_ms - self.pods.marked_ms[pod.incarnation] if pod.mark is not None else -1
         return (
             not (works(pod, seen) and seen.group is not None and seen.group.members[pod.identity].busy)
             or desired.replicas == 0
@@ -272,7 +277,7 @@ class Pools(RuleBasedStateMachine):
             self.pods.wait()
 
     def teardown(self) -> None:
-        if not hasattr(self, "world"):
+        if not hasattr(self, "pods"):
             return
         self.pods.leading = True
         self.pods.nodes["north"] = Node()
@@ -293,3 +298,14 @@ Pools.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestPools = Pools.TestCase
+
+
+def test_no_observed_value_is_a_time() -> None:
+    """It would be one of another clock: of a node, of the API server, of a host before."""
+    times = {
+        f"{kind.__name__}.{each.name}"
+        for kind in (Pod, Node, MemberSeen, GroupSeen, PoolObserved)
+        for each in fields(kind)
+        if each.name.endswith("_ms")
+    }
+    assert times == {"Node.notice_ms"}, "that one is a duration"

@@ -165,6 +165,7 @@ def test_tasks_that_never_move_do_not_keep_a_pod_forever(pool: Start) -> None:
     wait_out_the_delay(pods)
     pods.decide()
     pods.act()
+    assert pods.decide().actions == (), "the drain counts from the first look at the mark"
     pods.now_ms += pods.desired.policy.drain_timeout_ms - 1
     assert pods.decide().actions == ()
 
@@ -186,6 +187,7 @@ def test_a_process_that_does_not_end_is_killed_where_the_platform_does_not(pool:
     scale(pods, 0)
     pods.decide()
     pods.act()
+    assert pods.decide().actions == (), "its time counts from the first look at it"
     pods.now_ms += 89_999
     assert pods.decide().actions == ()
     pods.now_ms += 1

@@ -13,7 +13,6 @@ from cooperator.pool import (
     Drain,
     GroupSeen,
     Kill,
-    Mark,
     MemberSeen,
     Node,
     Phase,
@@ -34,10 +33,17 @@ NODES = ("north", "south", "west")
 @dataclass
 class UnreliablePods:
     """Objects (``pods``), processes (``running``: identity and incarnation, by node) and the group's
-    members."""
+    members.
+
+    ``clock_ms``: the error of the host's clock. ``marked_ms``, ``terminating_ms``: when an incarnation was
+    really marked, or asked to end.
+    """
 
     desired: PoolDesired
-    now_ms: int = 1_000_000
+    now_ms: int = 1_000_000_000
+    clock_ms: int = 0
+    marked_ms: dict[str, int] = field(default_factory=dict)
+    terminating_ms: dict[str, int] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     running: dict[tuple[str, str], str] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=lambda: dict.fromkeys(NODES, Node()))
@@ -60,8 +66,12 @@ class UnreliablePods:
 
     # The host.
 
+    @property
+    def host_ms(self) -> int:
+        return self.now_ms + self.clock_ms
+
     def decide(self) -> Decision:
-        self.decision = decide(self.desired, self.observed(), self.memory, self.now_ms)
+        self.decision = decide(self.desired, self.observed(), self.memory, self.host_ms)
         self.memory = self.decision.memory
         self.todo += self.decision.actions
         self.log += self.decision.actions
@@ -83,13 +93,15 @@ class UnreliablePods:
             return
         match action:
             case Drain(reason=reason):
-                self._put(pod, mark=Mark(reason, self.now_ms))
+                self.marked_ms[pod.incarnation] = self.now_ms
+                self._put(pod, mark=reason)
             case UnDrain():
                 self._put(pod, mark=None)
             case Delete() if pod.phase is Phase.ENDED:
                 self._put(pod, self_restarting=False)
             case Delete():
-                self._put(pod, phase=Phase.TERMINATING, terminating_since_ms=self.now_ms)
+                self.terminating_ms.setdefault(pod.incarnation, self.now_ms)
+                self._put(pod, phase=Phase.TERMINATING)
             case Kill():
                 self._end(pod)
             case Remove() if pod.phase is Phase.ENDED:
@@ -226,7 +238,7 @@ class UnreliablePods:
         later_ms = self.now_ms + 1000
         decision = self.decision
         if decision is not None and not decision.actions and decision.next_ms is not None:
-            later_ms = max(later_ms, min(decision.next_ms, self.now_ms + 60_000))
+            later_ms = max(later_ms, min(decision.next_ms - self.clock_ms, self.now_ms + 60_000))
         self.now_ms = later_ms
 
     def settle(self, rounds: int = 100) -> list[Action]:
@@ -255,7 +267,7 @@ class UnreliablePods:
             and all(self.works(pod) and pod.revision == self.desired.revision for pod in pods)
             and not self.held
             and not self.moving()
-            and not decide(self.desired, self.observed(), self.memory, self.now_ms).actions
+            and not decide(self.desired, self.observed(), self.memory, self.host_ms).actions
         )
 
     def works(self, pod: Pod) -> bool:

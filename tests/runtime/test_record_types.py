@@ -111,7 +111,9 @@ def test_a_thousand_records_of_two_types_in_turn_take_two_queries_and_keep_their
 def test_rows_that_a_record_is_exploded_into_stay_together_and_failing_ones_are_left_out(
     spark: SparkBench, tmp_path: Path
 ) -> None:
-    sql = "SELECT offset, explode(slice(sequence(1, 9), 1, value.id)) AS part, INT(value.name) AS n FROM input"
+    sql = (
+        "SELECT offset, explode(slice(sequence(1, 9), 1, value.id)) AS part, INT(value.name) AS n FROM input"
+    )
     unit = Unit(spark, tmp_path, SINKS["files"], **{"transform.sql": sql, "errors.tolerance": "all"})
     values = []
     for n in range(40):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cooperator.model import PodIncarnation
-from cooperator.pool import Mark
+from cooperator.pool import MarkReason
 from tests.simulation.network import API
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class PodObject:
     revision: str
     node: str
     created_ms: int
-    mark: Mark | None = None
+    mark: MarkReason | None = None
     deleted_ms: int | None = None
     starts: int = 0
     started_ms: int = 0
@@ -100,12 +100,10 @@ class Container:
 
 @dataclass(slots=True)
 class Machine:
-    """A node's reality: whether it is ``powered``, the error of its wall clock, and its containers by pod
-    uid."""
+    """A node's reality: whether it is ``powered``, and its containers by pod uid."""
 
     name: str
     powered: bool = True
-    clock_ms: int = 0
     containers: dict[str, Container] = field(default_factory=dict)
 
 
@@ -143,7 +141,7 @@ class Cluster:
         if not node:
             self._simulation.scheduler.after(1_000, lambda: self._bind(pod.uid))
 
-    def mark(self, identity: str, incarnation: str, mark: Mark | None) -> None:
+    def mark(self, identity: str, incarnation: str, mark: MarkReason | None) -> None:
         pod = self._named(identity, incarnation)
         if pod is not None and pod.mark != mark:
             self._put(replace(pod, mark=mark))
@@ -279,7 +277,7 @@ class Cluster:
         if not alive or container.ordered or container.process is not None:
             return
         container.starts += 1
-        container.started_ms = self._simulation.now_ms + machine.clock_ms
+        container.started_ms = self._simulation.now_ms + self._simulation.clocks[machine.name]
         container.process = self._simulation.start_member(
             container.pod.identity,
             named(uid, container.starts),
@@ -291,7 +289,7 @@ class Cluster:
     def _exited(self, machine: Machine, container: Container, code: int) -> None:
         container.process = None
         container.ended = container.starts
-        container.finished_ms = self._simulation.now_ms + machine.clock_ms
+        container.finished_ms = self._simulation.now_ms + self._simulation.clocks[machine.name]
         if not machine.powered or machine.containers.get(container.pod.uid) is not container:
             return
         self._simulation.scheduler.after(
@@ -367,7 +365,7 @@ class Cluster:
             container.process = None
             container.ordered = False
         before = {uid: c.starts for uid, c in machine.containers.items()}
-        booted_ms = self._simulation.now_ms + machine.clock_ms
+        booted_ms = self._simulation.now_ms + self._simulation.clocks[machine.name]
         machine.containers.clear()
         for pod in [pod for pod in self.pods.values() if pod.node == node and pod.deleted_ms is None]:
             starts = before.get(pod.uid, pod.starts)

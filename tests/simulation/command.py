@@ -1,6 +1,7 @@
 """The command line of the simulation."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,13 +123,19 @@ def _mutations(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", help="which ones; all if none is named")
     parser.add_argument("--limit", type=int, default=planted.LIMIT, help="seeds to try for each")
     parser.add_argument("--jobs", type=int, default=1, help="processes to look for them in")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="skip what FILE has, and add to it")
     options = parser.parse_args(arguments)
     assert set(RECONCILED) <= {mutation.name for mutation in planted.ALL}
-    names = options.names or [mutation.name for mutation in planted.ALL]
+    record: Path = options.record or Path(os.devnull)
+    said_before = record.read_text().splitlines() if record.exists() else []
+    done = {line.partition(":")[0] for line in said_before}
+    names = [n for n in options.names or [each.name for each in planted.ALL] if n not in done]
     missed = 0
     with get_context("spawn").Pool(options.jobs) as pool:
         for said, found in pool.imap(_sought, [(name, options.limit) for name in names]):
             say(said)
+            with record.open("a") as notes:
+                notes.write(f"{said}\n")
             missed += not found
     say(f"{len(names)} planted bugs, {missed} not found")
     return 1 if missed else 0

@@ -12,7 +12,7 @@ def body_of(pod: PodObject, restarts_in_place: bool) -> dict[str, Any]:
     """The object of ``pod``. Its containers' times are those of its node's clock."""
     labels, annotations = {REVISION_LABEL: pod.revision}, {}
     if pod.mark is not None:
-        annotations[LEAVING] = f"{pod.mark.reason.value}/{pod.mark.since_ms}"
+        annotations[LEAVING] = pod.mark.value
     deleted = {} if pod.deleted_ms is None else {"deletionTimestamp": timestamp(pod.deleted_ms)}
     over = pod.terminated and not restarts_in_place
     status: dict[str, Any] = {"phase": "Failed" if over else "Running"}

@@ -197,6 +197,12 @@ def forgets_its_memory_when_a_member_leads() -> Sequence[Patch]:
 
 
 @planted
+def goes_by_the_clock_of_another_leader() -> Sequence[Patch]:
+    """A new leader takes the times in its memory for times of its own clock."""
+    return [patch.object(absences, "by_own_clock", lambda memory, *_: memory)]
+
+
+@planted
 def assigns_during_a_take_over() -> Sequence[Patch]:
     """Tasks of evicted members are assigned before they return."""
     right = Rounds.lead_taken

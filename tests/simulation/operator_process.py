@@ -26,7 +26,6 @@ from cooperator.pool import (
     Drain,
     GroupSeen,
     Kill,
-    Mark,
     Node,
     PoolDesired,
     PoolMemory,
@@ -227,7 +226,7 @@ class OperatorProcess(Process):
         return {**projected, "members": members, "tasks": tasks}
 
     def _carry_out(self, action: Action) -> None:
-        cluster, now_ms = self.simulation.cluster, self._clock()
+        cluster = self.simulation.cluster
         self.simulation.tell(f"{self.name}: {action}")
 
         def arrive() -> None:
@@ -235,7 +234,7 @@ class OperatorProcess(Process):
                 case Create(identity, revision):
                     cluster.create(identity, revision)
                 case Drain(identity, incarnation, reason):
-                    cluster.mark(identity, incarnation, Mark(reason, now_ms))
+                    cluster.mark(identity, incarnation, reason)
                 case UnDrain(identity, incarnation):
                     cluster.mark(identity, incarnation, None)
                 case Delete(identity, incarnation) | Remove(identity, incarnation):

@@ -38,7 +38,8 @@ def simulated(simulation: Simulation) -> Iterator[None]:
 
     def time_ns() -> int:
         running = process._STAGE[0]
-        return (simulation.now_ms + (running.wall_ms if running is not None else 0)) * 1_000_000
+        error_ms = 0 if running is None else simulation.clocks[running.place]
+        return (simulation.now_ms + error_ms) * 1_000_000
 
     chance = Random(simulation.random.random())
     threads = SimpleNamespace(Event=threading.Event, Lock=threading.Lock, current_thread=lambda: None)

@@ -22,7 +22,7 @@ def here() -> "Process":
 
 
 class Process:
-    """``place`` is its machine, by which the network knows it. ``wall_ms`` is the error of its wall clock.
+    """``place`` is its machine, by which the network knows it, and whose wall clock it has.
     ``frozen_ms`` is since when nothing of it runs, or None while it runs.
 
     ``hung`` means that only its supervisor stands still; what runs beside it (tasks, watchdog) continues.
@@ -38,7 +38,6 @@ class Process:
         self.alive = True
         self.frozen_ms: int | None = None
         self.hung = False
-        self.wall_ms = 0
         self._waiting: deque[Act] = deque()
         self._order_ms = 0
 

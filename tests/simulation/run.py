@@ -12,11 +12,14 @@ from tests.simulation.cleaner import Cleaner
 from tests.simulation.faults import ALL as FAULTS
 from tests.simulation.faults import (
     DRAWN_APART,
+    ClockJumps,
     Fault,
     LearnersStall,
     MemberIsKilled,
     NodeIsInterrupted,
+    OperatorIsKilled,
     PodIsDeleted,
+    PodIsDeletedByForce,
     WorkerIsScaled,
 )
 from tests.simulation.learning import ACCEPTABLE_BYTES
@@ -106,6 +109,7 @@ def history(seed: int, has_state: bool = True) -> tuple[Shape, list[Scheduled], 
     ]
     more = [*_interruptions(seed, shape, count), *_of_learners(seed, shape, count + 1)]
     more += _drawn_apart(seed, shape, count + 1 + len(more))
+    more += _of_clocks(seed, shape, count + 1 + len(more))
     return shape, [*faults, *more], random.getrandbits(64)
 
 
@@ -130,6 +134,19 @@ def _drawn_apart(seed: int, shape: Shape, index: int) -> list[Scheduled]:
         )
         for n in range(random.randint(1, 4))
     ]
+
+
+def _of_clocks(seed: int, shape: Shape, index: int) -> list[Scheduled]:
+    """In a fourth of all worlds clocks are wrong from the beginning, and leaders and members come and go.
+    Drawn by itself, like limits."""
+    random = Random(f"clocks of {seed}")
+    if seed in FOUND or random.random() > 0.25:
+        return []
+    possible = (OperatorIsKilled, OperatorIsKilled, PodIsDeletedByForce, WorkerIsScaled)
+    kinds = [kind for kind in possible if kind.concerns_stock or not shape.fleet.has_stock]
+    found = [(random.randint(0, WARM_UP_MS), ClockJumps) for _ in range(3)]
+    found += [(random.randint(WARM_UP_MS, SAFETY_MS), random.choice(kinds)) for _ in range(5)]
+    return [Scheduled(index + n, *each, random.getrandbits(32)) for n, each in enumerate(found)]
 
 
 def _with_state(seed: int, shape: Shape) -> Shape:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 Act = Callable[[], None]
 
-START_MS = 1_000_000
+START_MS = 1_000_000_000
 
 
 @dataclass(slots=True)

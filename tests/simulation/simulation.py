@@ -4,6 +4,7 @@ The surroundings of the project's code are simulated: time, network, broker, Kub
 Everything that decides is the project's own.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -114,6 +115,8 @@ class Simulation:
         self.over = False
         self.scheduler = Scheduler()
         self.network = Network(random)
+        self.clocks: Counter[str] = Counter()
+        """By place: the error (ms) of its wall clock. What starts there has it."""
         self.topics = Topics(self)
         self.group_id = GROUP
         self.topic_names = TopicNames.of(GROUP)

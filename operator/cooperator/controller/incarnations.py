@@ -92,12 +92,13 @@ def pod_status(body: Body) -> PodStatus:
     seen, decided = container(body) or Container(), pod(body)
     ended = decided.phase is Phase.ENDED
     started_ms = seen.started_ms or milliseconds(body["metadata"]["creationTimestamp"])
+    deleted = body["metadata"].get("deletionTimestamp")
     return PodStatus(
         identity=decided.identity,
         incarnation=decided.incarnation,
         started_ms=started_ms,
         ended_ms=(seen.finished_ms or started_ms) if ended else None,
-        terminating_ms=decided.terminating_since_ms,
-        marked_for=decided.mark.reason.value if decided.mark else "",
+        terminating_ms=milliseconds(deleted) if deleted else None,
+        marked_for=decided.mark or "",
         restarts=seen.restarts,
     )

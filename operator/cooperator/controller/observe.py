@@ -15,7 +15,7 @@ from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.crd.projection import milliseconds as milliseconds
 from cooperator.model import PodIncarnation, ended_by
 from cooperator.model.thread_names import frozen_by
-from cooperator.pool import Mark, MarkReason, Node, Phase, Pod
+from cooperator.pool import MarkReason, Node, Phase, Pod
 
 Body = Mapping[str, Any]
 """An object as the API server shows it."""
@@ -69,7 +69,6 @@ def pod(body: Body) -> Pod:
     """A pod of the pool in its newest incarnation."""
     metadata = body["metadata"]
     seen = container(body)
-    deleted = metadata.get("deletionTimestamp")
     return Pod(
         identity=metadata["name"],
         uid=metadata["uid"],
@@ -78,11 +77,11 @@ def pod(body: Body) -> Pod:
         revision=(metadata.get("labels") or {}).get(REVISION_LABEL, ""),
         restarts=seen.restarts if seen is not None else 0,
         mark=mark(body),
-        terminating_since_ms=milliseconds(deleted) if deleted else None,
         node=body.get("spec", {}).get("nodeName") or "",
         self_restarting=_is_restarted(body),
         killed=killed(body),
         frozen_by=frozen_by(seen.last_words) if seen else "",
+        address=body.get("status", {}).get("podIP") or "",
     )
 
 
@@ -135,12 +134,9 @@ def _is_restarted(body: Body) -> bool:
     return body.get("status", {}).get("phase") not in ("Failed", "Succeeded")
 
 
-def mark(body: Body) -> Mark | None:
-    text = (body["metadata"].get("annotations") or {}).get(LEAVING, "")
-    reason, slash, since = text.partition("/")
-    if not slash or reason not in frozenset(MarkReason) or not since.isdecimal():
-        return None
-    return Mark(MarkReason(reason), int(since))
+def mark(body: Body) -> MarkReason | None:
+    reason = (body["metadata"].get("annotations") or {}).get(LEAVING, "")
+    return MarkReason(reason) if reason in frozenset(MarkReason) else None
 
 
 def has_ended(incarnation: PodIncarnation, body: Body) -> bool:

@@ -149,7 +149,7 @@ class KubernetesPlatform:
                     self._create(identity, revision)
                 case Drain(identity, _, reason):
                     # The mark outlives this process: if the memory is lost, the pods say which of them leave.
-                    self._mark(identity, f"{reason.value}/{time.time_ns() // 1_000_000}")
+                    self._mark(identity, reason.value)
                 case UnDrain(identity):
                     self._mark(identity, None)
                 case Delete(identity):

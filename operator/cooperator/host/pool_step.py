@@ -2,7 +2,7 @@
 
 import logging
 import queue
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -15,8 +15,6 @@ from cooperator.pool import (
     Decision,
     Delete,
     Kill,
-    Phase,
-    Pod,
     PoolDesired,
     PoolFacts,
     PoolMemory,
@@ -26,6 +24,7 @@ from cooperator.pool import (
     RollStrategy,
     decide,
     pardon,
+    survey,
 )
 
 log = logging.getLogger(__name__)
@@ -54,22 +53,22 @@ def pool_desired(
     return PoolDesired(worker.metadata.name, 0 if removing else worker.spec.replicas, revision, policy)
 
 
-def halted(pods: Iterable[Pod], memory: PoolMemory, now_ms: int) -> Decision:
+def halted(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now_ms: int) -> Decision:
     """Brings all pods down temporarily: their tasks are held for them. Pure."""
     actions: list[Action] = []
-    identities, ended = set(), set()
-    for pod in pods:
-        identities.add(pod.identity)
-        if pod.phase is Phase.ENDED:
-            ended.add((pod.identity, pod.incarnation))
-        elif pod.terminating_since_ms is None:
-            actions.append(Delete(pod.identity, pod.incarnation))
-        elif now_ms - pod.terminating_since_ms > HALT_KILL_MS:
-            actions.append(Kill(pod.identity, pod.incarnation))
-    names = frozenset(identities)
-    return Decision(
-        tuple(actions), PoolFacts(expected=names, ended=frozenset(ended), returning=names), memory
-    )
+    found = survey(desired, observed, memory, now_ms)
+    ended = set()
+    for identity, pod_state in found.incarnations.items():
+        incarnation, since_ms = pod_state.pod.incarnation, pod_state.seen.terminating_since_ms
+        if pod_state.ended:
+            ended.add((identity, incarnation))
+        elif since_ms is None:
+            actions.append(Delete(identity, incarnation))
+        elif now_ms - since_ms > HALT_KILL_MS:
+            actions.append(Kill(identity, incarnation))
+    names = frozenset(found.incarnations)
+    facts = PoolFacts(expected=names, ended=frozenset(ended), returning=names)
+    return Decision(tuple(actions), facts, found.memory)
 
 
 class PoolStep:
@@ -106,7 +105,7 @@ class PoolStep:
         self._take_pardons()
         now_ms = self._clock_ms()
         if halt:
-            decision = halted(observed.pods, self._memory, now_ms)
+            decision = halted(desired, observed, self._memory, now_ms)
         else:
             decision = decide(desired, observed, self._memory, now_ms)
         self._memory = decision.memory

@@ -1,9 +1,12 @@
 """Incarnations of stock workers: the leader knows them by member id, the pool by its pods. Pure.
 
-A stock worker reports nothing of itself but the identity in its ``client.id``. So a member id belongs to the
-incarnation that its identity's pod had when the id was first seen. A pod is recreated only after the end of
-the previous one has been observed, and a member id known by then cannot belong to the later pod. Therefore
-the end of a pod is the end of its member ids.
+A stock worker reports nothing of itself but the identity in its ``client.id`` and the address at which it
+serves. Two pods of one identity may run at a time: one that was deleted by force while its machine was cut
+off, and its successor. So a member id belongs to the pod that has its address, however late it is seen, and
+to none while no such pod is known: its end is not proven then. The address of a pod that the API no longer
+shows is remembered while the leader speaks of its members. If a successor has been given the same one, the
+earlier pod has released it. Where no two pods of one identity can run at a time (they have no addresses), a
+member id belongs to the newest one. The end of a pod is the end of its member ids.
 
 A worker that survives being dropped by the broker rejoins under a new id and reports all that it runs; its
 previous id is then over as well.
@@ -11,6 +14,7 @@ previous id is then over as well.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from cooperator.host.known import Leader
 
@@ -24,17 +28,24 @@ class StockIncarnations:
 
     * ``pods``: by (identity, member id), the pool's name of its incarnation.
     * ``present``: the current members.
-    * ``newest``: by identity, the member id that joined last.
+    * ``newest``: by identity, the member id of its newest pod that joined last.
+    * ``hosts``: the addresses of pods that are, or of which members are spoken of.
     """
 
     pods: Mapping[Incarnation, str] = field(default_factory=dict)
     present: frozenset[Incarnation] = frozenset()
     newest: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[Incarnation, str] = field(default_factory=dict)
 
-    def seen(self, leader: Leader, living: Mapping[str, str]) -> "StockIncarnations":
+    def seen(
+        self,
+        leader: Leader,
+        living: Mapping[str, str],
+        addresses: Mapping[Incarnation, str | None] = MappingProxyType({}),
+    ) -> "StockIncarnations":
         """Update from a projection. ``living``: by identity, the pool's name of its pod's newest incarnation.
 
-        That incarnation may have ended.
+        That incarnation may have ended. ``addresses``: as in ``pool.Pod``, by identity and the pool's name.
         """
         if "members" not in leader:
             return self
@@ -42,10 +53,24 @@ class StockIncarnations:
         ours = frozenset(seen for seen in members if seen[0] in living)
         incarnations = ((identity, incarnation) for identity, incarnation in leader.get("incarnations", ()))
         spoken_of = ours | {seen for seen in incarnations if seen[0] in living}
-        pods = {seen: self.pods.get(seen, living[seen[0]]) for seen in spoken_of}
+        spoken_pods = {(identity, pod) for (identity, _), pod in self.pods.items()} | {*living.items()}
+        now = {pod: host for pod, host in addresses.items() if host is not None}
+        hosts = {pod: host for pod, host in {**self.hosts, **now}.items() if pod in spoken_pods}
+        served = leader.get("addresses", {})
+
+        def pod_of(seen: Incarnation) -> str:
+            identity, member_id = seen
+            newest = identity, living[identity]
+            if seen in self.pods or addresses.get(newest) is None:
+                return self.pods.get(seen, living[identity])
+            host = served.get(member_id, "").rpartition(":")[0].strip("[]")
+            own = (pod for pod in (newest, *hosts) if pod[0] == identity and host and hosts.get(pod) == host)
+            return next(own, (identity, ""))[1]
+
+        pods = {seen: pod for seen in spoken_of if (pod := pod_of(seen))}
         newest = {identity: member_id for identity, member_id in self.newest.items() if identity in living}
-        newest |= dict(ours - self.pods.keys())
-        return StockIncarnations(pods, ours, newest)
+        newest |= {i: m for i, m in ours - self.pods.keys() if pods.get((i, m)) == living[i]}
+        return StockIncarnations(pods, ours, newest, hosts)
 
     def ended(self, ended: Collection[Incarnation]) -> frozenset[Incarnation]:
         """Ended incarnations in the leader's names; ``ended``: the same in the pool's names."""
@@ -84,5 +109,5 @@ class StockIncarnations:
             and seen in self.pods
             and seen not in self.present
             and successor in self.present
-            and self.pods[successor] == self.pods[seen]
+            and self.pods.get(successor) == self.pods[seen]
         )

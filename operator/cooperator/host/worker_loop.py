@@ -126,7 +126,8 @@ class WorkerLoop(Generic[P]):
         if seen.wanted.worker.spec.is_stock:
             newest = {identity: each.incarnation for identity, each in seen.incarnations.items()}
             newest |= {pod.identity: pod.incarnation for pod in seen.pods}
-            stock = self._stock = stock.seen(leader, newest)
+            hosts = {(pod.identity, pod.incarnation): pod.address for pod in seen.pods}
+            stock = self._stock = stock.seen(leader, newest, hosts)
             leader = stock.in_pool_names(leader)
 
         def ends(ended: frozenset[Incarnation]) -> frozenset[Incarnation]:

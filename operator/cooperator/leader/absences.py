@@ -33,21 +33,35 @@ def for_round(memory: Memory, generation: int) -> Memory:
     return replace(memory, unstopped=_anew(memory))
 
 
-def by_own_clock(memory: Memory, own_term: int, policy: Policy, now_ms: int) -> Memory:
+def by_own_clock(memory: Memory, own_term: int, policy: Policy, awaited_ms: int, now_ms: int) -> Memory:
     """``memory`` for a leader whose last term was ``own_term``.
 
-    If another leader wrote it, absences restart: the two clocks may be further apart than a lease is long.
-    The deadlines of holds stay.
+    If another leader wrote it, the two clocks may be hours apart. So every wait begins anew, except those of
+    holds for the return of a member: they are not renewed, and last no longer than one that begins now. They
+    may end early, which costs moves. (That of ``kip415`` is bounded where it is read.)
     """
     if memory.term == own_term:
         return memory
-    holds = {
-        identity: replace(hold, not_before_ms=now_ms + policy.fence_ms)
-        if hold.blanket and hold.not_before_ms
-        else hold
-        for identity, hold in memory.holds.items()
-    }
-    return replace(memory, holds=holds, unstopped=_anew(memory))
+    return replace(
+        memory,
+        holds={i: _hold_by_own_clock(hold, policy, awaited_ms, now_ms) for i, hold in memory.holds.items()},
+        unstopped=_anew(memory),
+        returns={i: tuple(min(at_ms, now_ms) for at_ms in times) for i, times in memory.returns.items()},
+        joins=dict.fromkeys(memory.joins, now_ms),
+        warmups=tuple(replace(each, since_ms=now_ms) for each in memory.warmups),
+        departing=dict.fromkeys(memory.departing, now_ms),
+    )
+
+
+def _hold_by_own_clock(hold: Hold, policy: Policy, awaited_ms: int, now_ms: int) -> Hold:
+    delay_ms = policy.scheduled_rebalance_max_delay_ms
+    longest_ms = awaited_ms if hold.reason is HoldReason.EVICTED else delay_ms
+    return replace(
+        hold,
+        since_ms=min(hold.since_ms, now_ms),
+        deadline_ms=min(hold.deadline_ms, now_ms + longest_ms),
+        not_before_ms=now_ms + policy.fence_ms if hold.not_before_ms else 0,
+    )
 
 
 def _anew(memory: Memory) -> tuple[Unstopped, ...]:

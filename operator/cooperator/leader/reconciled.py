@@ -67,9 +67,13 @@ class Reconciled:
         if state.group is None:
             return memory
         # The clock of the leader before may be another, and it may have counted these as members until now.
-        until_ms = now_ms + state.policy.fence_ms
+        until_ms, by_ms = now_ms + state.policy.fence_ms, now_ms + self._settings.revocation_timeout_ms
         fences = {key: replace(fence, until_ms=until_ms) for key, fence in state.group.fences.items()}
-        state.group = replace(state.group, fences=fences)
+        members = {
+            identity: member if member.revoke_by_ms is None else replace(member, revoke_by_ms=by_ms)
+            for identity, member in state.group.members.items()
+        }
+        state.group = replace(state.group, fences=fences, members=members)
         return restored(memory, state.group)
 
     def lost(self) -> list[ev.Instruction]:

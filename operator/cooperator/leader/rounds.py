@@ -66,7 +66,7 @@ class Rounds:
         state.policy = event.policy or state.policy
         own_term = state.memory.term
         memory = self._reconciled.taken(event, now_ms)
-        memory = absences.by_own_clock(memory, own_term, state.policy, now_ms)
+        memory = absences.by_own_clock(memory, own_term, state.policy, self._settings.awaited_ms, now_ms)
         # The log may not say the own term: saving it may have failed, or the log was lost.
         state.memory = replace(memory, term=max(memory.term, own_term) + 1)
         if state.group is not None:

@@ -30,7 +30,7 @@ class ProcessIncarnation:
 
     ``incarnation`` is unique, and also the mark of its processes. ``revision`` is that of the template it was
     started from. ``pid`` leads its session and process group; None until it is known. ``marked_for`` is the
-    reason why it is to leave (the pool's mark), since ``marked_ms``. ``terminating_ms`` is when it was asked
+    reason why it is to leave (the pool's mark). ``terminating_ms`` is when it was asked
     to end. ``ended_ms`` is when *nothing* of it ran any more, which proves its end. ``exit_code`` is negative
     for a signal; None when no daemon saw the exit. ``removed``: its end has been handled. ``past`` holds the
     previous incarnations, all ended, newest first (the last few). ``restarts`` counts them all.
@@ -43,7 +43,6 @@ class ProcessIncarnation:
     started_ms: int
     pid: int | None = None
     marked_for: str = ""
-    marked_ms: int = 0
     terminating_ms: int | None = None
     ended_ms: int | None = None
     exit_code: int | None = None
@@ -105,7 +104,7 @@ class MemberProcesses:
         """Stores why the incarnation is to leave; an empty reason clears it."""
         process = self._living(identity, incarnation)
         if process is not None and process.marked_for != reason:
-            self._write(replace(process, marked_for=reason, marked_ms=self._clock_ms() if reason else 0))
+            self._write(replace(process, marked_for=reason))
 
     def terminate(self, identity: str, incarnation: str) -> None:
         """Asks the incarnation to give away its work and end (SIGTERM to its first process)."""

@@ -20,7 +20,7 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
 from cooperator.local.template import MemberCommand
-from cooperator.pool import Action, Create, Delete, Drain, Kill, Mark, MarkReason, Phase, Pod, Remove, UnDrain
+from cooperator.pool import Action, Create, Delete, Drain, Kill, MarkReason, Phase, Pod, Remove, UnDrain
 
 log = logging.getLogger(__name__)
 
@@ -164,8 +164,7 @@ def pod(process: ProcessIncarnation) -> Pod:
         incarnation=process.incarnation,
         phase=_phase(process),
         revision=process.revision,
-        mark=Mark(MarkReason(process.marked_for), process.marked_ms) if process.marked_for else None,
-        terminating_since_ms=process.terminating_ms,
+        mark=MarkReason(process.marked_for) if process.marked_for else None,
         killed=process.incarnation if _killed(process) else "",
         frozen_by=process.frozen_by,
     )

@@ -125,7 +125,7 @@ class _Settling:
             if not entry.tasks or incarnation in present or incarnation in self.view.facts.ended:
                 continue
             # As in ``_refresh``: the absence began before now, whatever a clock has said.
-            since_ms = self.now_ms if entry.gone_since_ms is None else min(entry.gone_since_ms, self.now_ms)
+            since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
             end_ms, reason = self._uncertain(entry, since_ms)
             if end_ms is not None and end_ms <= self.now_ms:
                 continue
@@ -235,11 +235,10 @@ class _Settling:
 
     def _refresh(self, identity: str, hold: Hold) -> Hold:
         """Take in what has become known: it will not come back, or the delay is shorter now."""
-        # It may have begun by another leader's clock that was ahead.
-        since_ms = min(hold.since_ms, self.now_ms)
-        deadline_ms = min(hold.deadline_ms, since_ms + self.view.policy.scheduled_rebalance_max_delay_ms)
+        delay_ms = self.view.policy.scheduled_rebalance_max_delay_ms
+        deadline_ms = min(hold.deadline_ms, hold.since_ms + delay_ms)
         if identity in self.view.facts.gone:
-            deadline_ms = since_ms
+            deadline_ms = hold.since_ms
         return replace(hold, deadline_ms=deadline_ms, reason=HoldReason.DEPARTED)
 
     def _keep(self, identity: str, hold: Hold, tasks: frozenset[TaskId]) -> None:

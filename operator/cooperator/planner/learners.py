@@ -100,9 +100,7 @@ class LearnerPlanning:
             for task in sorted(claims.stays[member.member_id].tasks)
             if task.connector in view.stateful
         }
-        # It may have begun by another leader's clock that was ahead.
-        warmups = (replace(each, since_ms=min(each.since_ms, view.now_ms)) for each in memory.warmups)
-        self._known = {warmup.item: warmup for warmup in warmups if self._goes_on(warmup)}
+        self._known = {warmup.item: warmup for warmup in memory.warmups if self._goes_on(warmup)}
         self._bound: frozenset[TaskId] = frozenset()
         self._owed: dict[TaskId, str] = {}
 
@@ -248,7 +246,7 @@ class LearnerPlanning:
             mine = [t for t, why in gone.items() if why.why is Why.DRAIN and replicas_of(self._view, t)]
             if not mine or identity in self._roster.held or identity in self._view.facts.gone:
                 continue
-            since_ms = min(self._memory.departing.get(identity, now_ms), now_ms)
+            since_ms = self._memory.departing.get(identity, now_ms)
             until_ms = since_ms + self._kept_for_ms(identity)
             departing[identity] = since_ms
             keeps = set[TaskId]()
@@ -314,6 +312,6 @@ def learned_by(
         replicas = stateful.get(warmup.connector)
         if warmup.identity != identity or replicas is None:
             continue
-        if min(warmup.since_ms, now_ms) + replicas.warmup_timeout_ms > now_ms:
+        if warmup.since_ms + replicas.warmup_timeout_ms > now_ms:
             learned.setdefault(warmup.item, "warmup")
     return {task: role for task, role in learned.items() if task.connector in stateful}

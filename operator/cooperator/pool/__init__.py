@@ -9,15 +9,17 @@ process group on a laptop. Values in, values out; no clock, no I/O. May import `
 A host calls ``decide`` when anything that it observes has changed, and at ``next_ms``. It hands ``facts`` to
 the leader *before* it carries out ``actions``: by the time a pod is asked to end, the leader must know it as
 leaving or returning. An action without visible effect is requested again after a while, so a failed action is
-not lost. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory can continue.
+not lost. The mark that ``Drain`` leaves is kept with the pod, so that a host without memory can continue;
+it counts the drain anew, by its own clock.
 """
 
 from cooperator.pool.actions import Action, Create, Delete, Drain, Kill, Remove, UnDrain
 from cooperator.pool.decide import decide
 from cooperator.pool.decision import Decision, PoolFacts, Report, ReportReason
 from cooperator.pool.desired import PoolDesired, PoolPolicy, RollStrategy
+from cooperator.pool.incarnations import survey
 from cooperator.pool.memory import PoolMemory
-from cooperator.pool.observed import GroupSeen, Mark, MarkReason, MemberSeen, Node, Phase, Pod, PoolObserved
+from cooperator.pool.observed import GroupSeen, MarkReason, MemberSeen, Node, Phase, Pod, PoolObserved
 from cooperator.pool.poison import pardon
 
 __all__ = [
@@ -28,7 +30,6 @@ __all__ = [
     "Drain",
     "GroupSeen",
     "Kill",
-    "Mark",
     "MarkReason",
     "MemberSeen",
     "Node",
@@ -46,4 +47,5 @@ __all__ = [
     "UnDrain",
     "decide",
     "pardon",
+    "survey",
 ]

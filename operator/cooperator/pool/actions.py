@@ -16,7 +16,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Mark this incarnation as leaving (``Mark``). The process is not notified; the leader moves its
+    """Mark this incarnation as leaving (``MarkReason``). The process is not notified; the leader moves its
     tasks."""
 
     identity: str

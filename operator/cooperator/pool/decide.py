@@ -115,7 +115,7 @@ class _Acting:
 
     def _hurry(self, identity: str, pod_state: PodState) -> Action | None:
         """Kill an incarnation that takes too long to end, unless the platform does that."""
-        since_ms, limit_ms = pod_state.pod.terminating_since_ms, self.desired.policy.kill_after_ms
+        since_ms, limit_ms = pod_state.seen.terminating_since_ms, self.desired.policy.kill_after_ms
         if since_ms is None or limit_ms is None or not self._due(since_ms + limit_ms):
             return None
         return Kill(identity, pod_state.pod.incarnation)
@@ -126,10 +126,11 @@ class _Acting:
         delete = Delete(identity, pod_state.pod.incarnation)
         if pod_state.unborn or pod_state.stuck or self.desired.replicas == 0:
             return delete
-        if pod_state.pod.mark is None:
+        since_ms = pod_state.seen.marked_since_ms
+        if since_ms is None:
             return Drain(identity, pod_state.pod.incarnation, reason)
         idle = self.group is not None and (pod_state.member is None or not pod_state.member.busy)
-        overdue = self._due(pod_state.pod.mark.since_ms + self.desired.policy.drain_timeout_ms)
+        overdue = self._due(since_ms + self.desired.policy.drain_timeout_ms)
         return delete if idle or overdue else None
 
     def _due(self, at_ms: int) -> bool:

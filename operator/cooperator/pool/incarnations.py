@@ -33,8 +33,7 @@ class PodState:
     ``ended``: the end of this incarnation is proven. ``lost``: the pod is lost with its node, which is out
     of service for good. ``member``: this incarnation's member in the group, if any. ``workless``: the pod is
     not a member and certainly runs nothing (a member that the group has just lost, or that a new leader has
-    evicted, may still run its tasks). ``stuck``: the pod has been cut off for too long. ``since_ms``: as in
-    ``IncarnationSeen``.
+    evicted, may still run its tasks). ``stuck``: the pod has been cut off for too long.
     """
 
     pod: Pod
@@ -45,7 +44,7 @@ class PodState:
     member: MemberSeen | None
     workless: bool
     stuck: bool
-    since_ms: int
+    seen: IncarnationSeen
 
     @property
     def terminating(self) -> bool:
@@ -129,12 +128,12 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
             member=_member(pod, observed.group),
             workless=_workless(pod, seen[identity], observed.group),
             stuck=identity in cut_off and now_ms - cut_off[identity] >= desired.policy.stand_in_after_ms,
-            since_ms=seen[identity].since_ms,
+            seen=seen[identity],
         )
         for identity, pod in pods.items()
     }
     for identity, pod_state in incarnations.items():
-        if pod_state.available and now_ms - pod_state.since_ms >= desired.policy.healthy_after_ms:
+        if pod_state.available and now_ms - pod_state.seen.since_ms >= desired.policy.healthy_after_ms:
             crashes.pop(identity, None)
     return Survey(
         incarnations,
@@ -168,14 +167,29 @@ def _seen(
     stopping = pod.phase is Phase.TERMINATING or told_to_end
     remembered = memory.slots is not None
     joined: bool | None = False if remembered or pod.phase is Phase.PENDING else None
-    since_ms = now_ms
+    since_ms, marked_ms, terminating_ms = now_ms, None, None
     if last is not None and last.incarnation == pod.incarnation:
-        since_ms = last.since_ms
+        since_ms, marked_ms, terminating_ms = last.since_ms, last.marked_since_ms, last.terminating_since_ms
         stopping = stopping or last.stopping
         joined = last.joined
     if _member(pod, group) is not None:
         joined = True
-    return IncarnationSeen(pod.uid, pod.incarnation, since_ms, pod.restarts, stopping, joined)
+    return IncarnationSeen(
+        pod.uid,
+        pod.incarnation,
+        since_ms,
+        pod.restarts,
+        stopping,
+        joined,
+        _since(pod.mark is not None, marked_ms, now_ms),
+        _since(pod.phase is Phase.TERMINATING, terminating_ms, now_ms),
+    )
+
+
+def _since(is_so: bool, before_ms: int | None, now_ms: int) -> int | None:
+    if not is_so:
+        return None
+    return now_ms if before_ms is None else before_ms
 
 
 def _cut_off(

@@ -17,6 +17,7 @@ class IncarnationSeen:
     ``since_ms``: when it was first observed, by the clock of this host: the machine that it runs on has
     another one. ``restarts``: as in ``Pod``. ``stopping``: it had been asked to end, so its end is not a
     crash. ``joined``: it has been a member; None if it may have been one before this memory began.
+    ``marked_since_ms``, ``terminating_since_ms``: when its mark, or its termination, was first observed.
     """
 
     uid: str
@@ -25,6 +26,8 @@ class IncarnationSeen:
     restarts: int = 0
     stopping: bool = False
     joined: bool | None = None
+    marked_since_ms: int | None = None
+    terminating_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

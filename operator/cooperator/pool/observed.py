@@ -1,4 +1,8 @@
-"""The observed state: pods, the nodes they are on, and the group that their processes form."""
+"""The observed state: pods, the nodes they are on, and the group that their processes form.
+
+It contains no times: they would be those of other clocks, which may be hours apart from this host's. How long
+something lasts is counted from its first observation (``IncarnationSeen``).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,16 +23,10 @@ class Phase(StrEnum):
 
 
 class MarkReason(StrEnum):
+    """The mark that ``Drain`` leaves on a pod: why it must leave."""
+
     SCALE_DOWN = "ScaleDown"
     ROLL = "Roll"
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The mark that ``Drain`` leaves on a pod: why it must leave, and since when (ms since the epoch)."""
-
-    reason: MarkReason
-    since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +35,13 @@ class Pod:
 
     ``uid`` names the object, ``incarnation`` the run (a container that is restarted inside its pod keeps the
     uid and has a new incarnation). ``restarts``: how many incarnations the object had before this one.
-    ``terminating_since_ms``: since when it is TERMINATING. ``node``: empty while it is not on a node, or
+    ``node``: empty while it is not on a node, or
     where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
     ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
     having asked for its end; empty if there is none. ``frozen_by``: the digest of the task whose thread had
     frozen that one, if its watchdog has seen any (``model.thread_names``).
+    ``address``: its own IP address, empty until it is known; None where no two pods of one identity can run
+    at a time.
     """
 
     identity: str
@@ -50,12 +50,12 @@ class Pod:
     phase: Phase
     revision: str
     restarts: int = 0
-    mark: Mark | None = None
-    terminating_since_ms: int | None = None
+    mark: MarkReason | None = None
     node: str = ""
     self_restarting: bool = False
     killed: str = ""
     frozen_by: str = ""
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

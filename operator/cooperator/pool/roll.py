@@ -64,7 +64,7 @@ def roll(
         picked = set(sorted(working, key=lambda i: -current[i].ordinal)[: max(budget, 0)])
     replacing = frozenset(begun | idle | picked)
     ready_timeout_ms = desired.policy.ready_timeout_ms
-    waiting = [current[i].since_ms + ready_timeout_ms for i in current if _awaited(current[i])]
+    waiting = [current[i].seen.since_ms + ready_timeout_ms for i in current if _awaited(current[i])]
     reports = [
         Report(
             ReportReason.NOT_READY,
@@ -118,7 +118,7 @@ def _delete_requested(pod_state: PodState, memory: PoolMemory, since_ms: int) ->
 
 
 def _marked(pod_state: PodState) -> bool:
-    return pod_state.pod.mark is not None and pod_state.pod.mark.reason is MarkReason.ROLL
+    return pod_state.pod.mark is MarkReason.ROLL
 
 
 def _idle(pod_state: PodState) -> bool:
@@ -139,5 +139,5 @@ def _late(current: Mapping[str, PodState], desired: PoolDesired, now_ms: int) ->
         for identity, pod_state in current.items()
         if _awaited(pod_state)
         and pod_state.pod.revision == desired.revision
-        and now_ms - pod_state.since_ms >= desired.policy.ready_timeout_ms
+        and now_ms - pod_state.seen.since_ms >= desired.policy.ready_timeout_ms
     )

@@ -56,7 +56,7 @@ def _unmarked(by_ordinal: Mapping[int, PodState]) -> frozenset[int]:
     return frozenset(
         ordinal
         for ordinal, pod_state in by_ordinal.items()
-        if pod_state.pod.mark is None or pod_state.pod.mark.reason is not MarkReason.SCALE_DOWN
+        if pod_state.pod.mark is not MarkReason.SCALE_DOWN
     )
 
 

@@ -15,6 +15,7 @@ from tests.simulation.faults.changes import (
     WorkerIsScaled,
 )
 from tests.simulation.faults.machines import (
+    ClockJumps,
     MachineFreezes,
     NodeClockIsSetBack,
     NodeIsCordoned,
@@ -46,7 +47,6 @@ from tests.simulation.faults.network import (
     ThreadsAreSlow,
 )
 from tests.simulation.faults.operators import (
-    ClockJumps,
     MemberIsNotSeen,
     OperatorIsKilled,
     OperatorIsPaused,
@@ -109,10 +109,13 @@ DRAWN_APART: tuple[type[Fault], ...] = (LogReaderHangs, MemberIsNotSeen, NodeClo
 __all__ = [
     "ALL",
     "DRAWN_APART",
+    "ClockJumps",
     "Fault",
     "LearnersStall",
     "MemberIsKilled",
     "NodeIsInterrupted",
+    "OperatorIsKilled",
     "PodIsDeleted",
+    "PodIsDeletedByForce",
     "WorkerIsScaled",
 ]

@@ -28,17 +28,29 @@ class LogsAreDown(Fault):
 
 
 class LogReaderHangs(Fault):
-    """One process gets nothing from its topics; everything else of it runs."""
+    """One process gets nothing from its topics for a while, or until all faults end; the rest of it runs.
+
+    Most often it is a leader's, and a user changes a connector meanwhile: the leader writes what it cannot
+    read, and the members read it.
+    """
 
     def happen(self) -> str:
         simulation = self.simulation
-        process = self.one_of([*simulation.operators, *simulation.members])
+        leading = [process for process, lead in simulation.leads if lead.machine.state.leading]
+        others = [*simulation.operators, *simulation.members]
+        process = self.one_of(leading if leading and self.random.random() < 0.8 else others)
         if process is None:
             return ""
-        topics = simulation.topics
-        topics.silent.append(process)
-        duration = self.lasting(500, 12_000, lambda: topics.silent.remove(process))
-        return f"{process.name} reads no topic {duration}"
+        silent = simulation.topics.silent
+        silent.append(process)
+        longest_ms = self.random.choice([3_000, 12_000, 45_000])
+        duration = self.lasting(500, longest_ms, lambda: silent.remove(process))
+        name = self.one_of(sorted(simulation.spec.connectors)) if process in leading else None
+        if name is None:
+            return f"{process.name} reads no topic {duration}"
+        simulation.spec.connectors[name].version += 1
+        simulation.spec.touch()
+        return f"{process.name} reads no topic {duration}; connector {name} gets another configuration"
 
 
 class BrokerIsBusy(Fault):

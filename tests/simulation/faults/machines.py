@@ -1,4 +1,4 @@
-"""Nodes: frozen, cut off, without power, cordoned, drained, deleted."""
+"""Machines and nodes: with wrong clocks, frozen, cut off, without power, cordoned, drained, deleted."""
 
 from tests.simulation.faults.base import Fault
 from tests.simulation.network import API, BROKER
@@ -155,12 +155,24 @@ class NodeClockIsSetBack(OfNode):
         if not members:
             return ""
         back_ms = self.random.choice([2_000, 30_000, 600_000])
-        # The simulation begins 1,000 s after 1970, before which there is no time.
-        machine.clock_ms = max(machine.clock_ms, back_ms - 600_000)
         member = self.random.choice(members)
         member.kill()
-        machine.clock_ms -= back_ms
+        self.simulation.clocks[machine.name] -= back_ms
         return f"{member.name} is killed, and the clock of {machine.name} is set back by {back_ms} ms"
+
+
+class ClockJumps(Fault):
+    """The wall clock of an operator's machine, or of a member's, is set, and stays so: whatever starts there
+    later has it from its start."""
+
+    def happen(self) -> str:
+        machines = list(self.simulation.cluster.machines)
+        operators = [f"op-{n}" for n in range(self.simulation.shape.operators)]
+        place = self.random.choice(operators if self.random.random() < 0.7 else machines)
+        size_ms = self.random.choice([700, 5_000, 30_000, 600_000, 3 * 3_600_000])
+        jump_ms = self.random.choice([-size_ms, size_ms])
+        self.simulation.clocks[place] += jump_ms
+        return f"the wall clock of {place} jumps by {jump_ms} ms"
 
 
 class NodeIsDeleted(OfNode):

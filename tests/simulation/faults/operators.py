@@ -1,4 +1,4 @@
-"""Operators: killed, paused, cut off, with stale watches and wrong clocks."""
+"""Operators: killed, paused, cut off, with stale watches."""
 
 from tests.simulation.faults.base import Fault
 from tests.simulation.network import API, BROKER
@@ -122,16 +122,3 @@ class MemberIsNotSeen(OfOperator):
         hidden.add(member.identity)
         duration = self.lasting(1_000, 15_000, lambda: hidden.discard(member.identity))
         return f"{operator.name} does not see {member.identity} {duration}"
-
-
-class ClockJumps(OfOperator):
-    """The wall clock of a running operator jumps; one that starts later has a correct clock again."""
-
-    def happen(self) -> str:
-        operator = self.operator()
-        if operator is None:
-            return ""
-        jump_ms = self.random.choice([-600_000, -5_000, -700, 700, 5_000, 30_000, 600_000])
-        # The simulation begins 1,000 s after 1970, before which there is no time.
-        operator.wall_ms = max(operator.wall_ms + jump_ms, -900_000)
-        return f"the wall clock of {operator.name} jumps by {jump_ms} ms"

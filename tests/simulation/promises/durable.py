@@ -1,5 +1,6 @@
 """Promise 5, as far as it can be checked after each event: a leader's memory is in the leader log before
-anybody can act on it, and terms only grow there.
+anybody can act on it, and terms only grow there. And nothing is assigned by a config log older than what a
+member of the round has read: two members could start one task under two configurations.
 
 (These checks run during crashes, lost messages and stale watches, which shows that those break none of the
 other promises.)
@@ -7,8 +8,10 @@ other promises.)
 
 from typing import TYPE_CHECKING
 
+from cooperator.group import GroupState
 from cooperator.model import Memory, TaskId
-from cooperator.wire import decode_assignment, decode_leader, decode_metadata, member_of
+from cooperator.wire import Role, decode_assignment, decode_leader, decode_metadata, member_of
+from tests.simulation.broker.group import Group
 from tests.simulation.broker.messages import SyncGroup
 from tests.simulation.promises.base import Promise
 
@@ -49,6 +52,8 @@ class MemoryBeforeAssignments(Promise):
         group = self.simulation.coordinator.group
         if group is None:
             return
+        if group.state is GroupState.STABLE and group.generation == sync.generation:
+            self._is_up_to_date(group, sync)
         for member_id, data in sync.assignments.items():
             assignment = decode_assignment(data)
             member = group.members.get(member_id)
@@ -62,6 +67,18 @@ class MemoryBeforeAssignments(Promise):
                     f"{identity} is given {', '.join(map(str, assignment.assigned))} "
                     f"in {assignment.agent.epoch}, and "
                     "the leader log does not say so"
+                )
+
+    def _is_up_to_date(self, group: Group, sync: SyncGroup) -> None:
+        found = {i: decode_metadata(m.protocols[0][1]) for i, m in group.members.items()}
+        workers = {i: m for i, m in found.items() if m.agent is None or m.agent.role is not Role.LEADER}
+        read = max((metadata.config_offset for metadata in workers.values()), default=-1)
+        for data in sync.assignments.values():
+            assignment = decode_assignment(data)
+            if assignment.assigned and assignment.config_offset < read:
+                raise self.broken(
+                    f"{', '.join(map(str, assignment.assigned))} is assigned in generation {sync.generation} "
+                    f"by the config log up to {assignment.config_offset}, and a member has read up to {read}"
                 )
 
     def _is_remembered(self, term: int, identity: str, member_id: str, assigned: frozenset[TaskId]) -> bool:

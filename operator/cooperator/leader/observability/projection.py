@@ -56,6 +56,7 @@ def project(state: LeaderState, statuses: Mapping[TaskId, TaskStatus]) -> dict[s
         "members": [_member(member) for member in sorted(state.members, key=lambda m: m.identity)],
         "awaited": dict(sorted(state.awaited.items())),
         "incarnations": _listed(_incarnations(state)),
+        "addresses": _addresses(state),
         "unexpected": sorted(state.unexpected),
         "hung": [{**asdict(each), "items": [str(task) for task in each.items]} for each in state.hung],
         "hung_stops": [trace for _, trace in hung_stops],
@@ -148,6 +149,13 @@ def _incarnations(state: LeaderState) -> set[tuple[str, str]]:
         *((identity, hold.incarnation) for identity, hold in memory.holds.items()),
         *((entry.identity, entry.incarnation) for entry in memory.unstopped),
     }
+
+
+def _addresses(state: LeaderState) -> dict[str, str]:
+    """By incarnation of a stock worker: the host and port at which it serves, if they are known."""
+    incarnations = state.memory.incarnations
+    known = {incarnations[i]: at for i, at in sorted(state.memory.addresses.items()) if i in incarnations}
+    return known | {m.incarnation: m.worker_id for m in state.members if not m.is_agent and m.url}
 
 
 def _inputs(state: LeaderState) -> dict[str, Any]:
