@@ -214,7 +214,7 @@ def test_all_locks_of_the_tests_are_taken_here() -> None:
         str(path.relative_to(ROOT))
         for path in sources
         if re.search(
-            r"\b(flock|lockf)\(|^\s*from cooperator\.artifacts\.cache import.*exclusive",
+            r"^\s*(fcntl\.(flock|lockf)\(|from fcntl|from cooperator\.artifacts\.cache import.*exclusive)",
             path.read_text(),
             re.MULTILINE,
         )
