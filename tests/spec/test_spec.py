@@ -1,13 +1,21 @@
 """The formal models of the protocol (docs/spec): their invariants hold in every state within small bounds,
 every run terminates, and each planted bug is found. ``docs/spec/check`` uses larger bounds."""
 
+import hashlib
+import json
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import asdict
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from tests.kubernetes.caches import cache_folder
 
 CHECK = Path(__file__).parents[2] / "docs" / "spec" / "check"
 
@@ -30,6 +38,23 @@ def load() -> ModuleType:
 check = load()
 
 
+def search_once(name: str, search: Callable[[], Any]) -> Any:
+    """Returns the result of ``search``, which visits all states of a model.
+
+    The same files give the same result, so it is searched again when one of them, or a tool, has changed.
+    """
+    files = [path.read_bytes() for path in (CHECK, *sorted(CHECK.parent.glob("*.pml")))]
+    said = [check.run(".", *words).encode() for words in (("spin", "-V"), (check.compiler(), "--version"))]
+    digest = hashlib.sha256(b"\0".join([name.encode(), *files, *said])).hexdigest()
+    kept = cache_folder("spec", f"{digest}.json")
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        partial = kept.with_suffix(f".{os.getpid()}")
+        partial.write_text(json.dumps(asdict(search())))
+        partial.rename(kept)
+    return check.Result(**json.loads(kept.read_text()))
+
+
 @pytest.fixture(autouse=True)
 def _spin_and_compiler() -> None:
     """Does not skip: without them nothing would be checked; run.py installs them."""
@@ -38,25 +63,27 @@ def _spin_and_compiler() -> None:
 
 
 def test_invariants_hold_in_every_state_and_every_step_of_the_model_is_taken() -> None:
-    result = check.search(check.QUICK)
+    result = search_once("every state", lambda: check.search(check.QUICK))
     assert result.holds, (result.broken, *result.story)
     assert result.states > 500_000
     assert result.unreached == 0
 
 
 def test_every_run_terminates() -> None:
-    result = check.search(check.SMALL, cycles=True)
+    result = search_once("every run", lambda: check.search(check.SMALL, cycles=True))
     assert result.holds, (result.broken, *result.story)
 
 
 def test_without_rounds_the_promises_hold_in_every_state() -> None:
-    result = check.search(check.QUICK_RECONCILING)
+    result = search_once("every state without rounds", lambda: check.search(check.QUICK_RECONCILING))
     assert result.holds, (result.broken, *result.story)
     assert result.states > 100_000
 
 
 def test_without_rounds_every_run_terminates() -> None:
-    result = check.search(check.SMALL_RECONCILING, cycles=True)
+    result = search_once(
+        "every run without rounds", lambda: check.search(check.SMALL_RECONCILING, cycles=True)
+    )
     assert result.holds, (result.broken, *result.story)
 
 
@@ -103,6 +130,6 @@ def test_no_planted_bug_is_left_out() -> None:
 
 @pytest.mark.parametrize("bug", FOUND_BY)
 def test_a_planted_bug_is_found(bug: str) -> None:
-    result = check.find(bug, shortest=False)
+    result = search_once(bug, lambda: check.find(bug, shortest=False))
     assert result.broken in FOUND_BY[bug]
     assert result.story
