@@ -103,9 +103,9 @@ class CopyTask(LoopThread):
         )
 
     def reached(self, postgres: Postgres) -> dict[Partition, int | None]:
-        """The committed positions."""
+        """The committed positions; none before the first task of this database has made their table."""
         with postgres.session() as connection:
-            found = self.positions.all(connection)
+            found = self.positions.all(connection) if self.positions.exists(connection) else {}
         return {Partition.of_unit(unit): state.next for unit, state in found.items()}
 
 
