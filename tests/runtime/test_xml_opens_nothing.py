@@ -93,10 +93,9 @@ def selects(url: str) -> list[str]:
     return [*by_the_data, *by_the_select, *by_the_path]
 
 
-@pytest.mark.parametrize("options", ["", "-Xss4m"])
-def test_a_member_opens_nothing(tmp_path: Path, server: SilentServer, options: str) -> None:
+def test_a_member_opens_nothing(tmp_path: Path, server: SilentServer) -> None:
     """Also if the Worker's author has options of its own for the JVM."""
-    conf = {"spark.driver.extraJavaOptions": options} if options else {}
+    conf = {"spark.driver.extraJavaOptions": "-Xss4m"}
     asked = selects(server.url)
     with reader(tmp_path, conf, documents(server.url)[0], *asked) as program:
         said, _ = program.communicate(timeout=STARTED_S)
@@ -106,7 +105,18 @@ def test_a_member_opens_nothing(tmp_path: Path, server: SilentServer, options: s
     assert all("accessExternalDTD" in answer for answer in answers[: len(FUNCTIONS)]), answers[0]
 
 
-@pytest.mark.parametrize("number", [0, len(FUNCTIONS)])
+@pytest.mark.parametrize(
+    "number",
+    [
+        0,
+        pytest.param(
+            len(FUNCTIONS),
+            marks=pytest.mark.long(
+                "tests/runtime/test_xml_opens_nothing.py::test_without_the_flags_a_connection_is_seen"
+            ),
+        ),
+    ],
+)
 def test_without_the_flags_a_connection_is_seen(tmp_path: Path, server: SilentServer, number: int) -> None:
     """A Worker's author can lift them; then the same SELECT waits for the server, by its data or its text."""
     lifted = " ".join(f"{flag}all" for flag in NO_EXTERNAL_XML)
