@@ -24,7 +24,11 @@ class Named:
 
 
 def named(worker: Worker, connectors: Iterable[Connector]) -> Named:
-    """Those of ``connectors`` that refer to ``worker``. Of two with one Kafka name the older one counts."""
+    """Those of ``connectors`` that refer to ``worker``. Of two with one Kafka name the older one counts.
+
+    Both creation times are of the API servers' clocks: if these were set back in between, the younger one
+    counts. One of the two counts all the same, so that no task runs twice.
+    """
     ours = [
         connector
         for connector in connectors
