@@ -61,11 +61,13 @@ def each_has_tasks(group: MemberGroup) -> dict[str, str]:
 
 
 def test_the_operator_is_killed_and_back_in_time_without_any_effect_on_tasks(group: MemberGroup) -> None:
-    leader = running(group)
+    # In time is before the session ends, however slowly a process starts.
+    patient = {**SHORT, "session_timeout_ms": 60_000}
+    leader = running(group, **patient)
     before, term = group.journal.running(), leader.status()["term"]
     leader.kill()
-    again = group.leader_process(CONNECTORS, WORKERS, **SHORT)
-    eventually(lambda: leads(again), 60)
+    again = group.leader_process(CONNECTORS, WORKERS, **patient)
+    eventually(lambda: leads(again), 90)
     assert again.status()["term"] == term + 1
     assert group.journal.running() == before
     assert group.journal.starts() == len(ALL)
