@@ -42,9 +42,9 @@ AFTERMATH_MS = 11_000
 """The longest time-out of any request: a fault's last consequences appear until then."""
 QUIET_MS = 15_000
 MOST_STEPS = 200_000
-MEMBER_BYTES = 420
-"""The bytes of a member, without its tasks, in the record of a group here."""
-LONG_NAME = 120
+MEMBER_BYTES = 620
+"""The bytes of a member, without its tasks, in the record of a group here, as its leader estimates them."""
+LONG_NAME = 240
 
 
 @dataclass(frozen=True, slots=True)
