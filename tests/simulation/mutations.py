@@ -294,8 +294,12 @@ def takes_the_operator_for_a_worker() -> Sequence[Patch]:
 
 @planted
 def confirms_every_lease() -> Sequence[Patch]:
-    """The leader's endpoint confirms every lease."""
-    return [patch.object(routes, "may_confirm", lambda *args, **kwargs: True)]
+    """The leader's endpoint confirms every lease, also of who is no member any more."""
+
+    async def wrong(self: Any, request: Any) -> Any:
+        return routes.json_answer(200, {"confirmed": True})
+
+    return [patch.object(routes.LeaderRoutes, "_post_lease", wrong)]
 
 
 @planted

@@ -16,7 +16,7 @@ from cooperator.reconciliation import ReconciledGroup, Report, depart, end, hand
 from tests.simulation.planted import Patch
 from tests.simulation.planted import planted as planted_in_rounds
 
-FAST = ("AnswersBeforeItSaves", "ReportsOnlyWhatItKeeps")
+FAST = ("GivesWhatAnotherOneIsStopping", "ReportsOnlyWhatItKeeps")
 """As in ``mutations``."""
 
 planted = partial(planted_in_rounds, reconciling=1.0)

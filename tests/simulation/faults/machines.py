@@ -42,7 +42,7 @@ class NodeLosesBroker(OfNode):
     def happen(self) -> str:
         node = self.node()
         self.cut(node, [BROKER])
-        return f"{node} loses the broker {self.lasting(300, 20_000, lambda: self.join(node, [BROKER]))}"
+        return f"{node} loses the broker {self.lasting(300, 35_000, lambda: self.join(node, [BROKER]))}"
 
 
 class NodeLosesApi(OfNode):
