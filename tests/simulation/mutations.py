@@ -16,9 +16,10 @@ from cooperator.agent.state import Report, State
 from cooperator.controller import incarnations as pod_names
 from cooperator.controller import observe
 from cooperator.group import takeover
-from cooperator.leader import absences, endpoint, fitting, planning, reconcile, reports, routes
+from cooperator.leader import absences, fitting, planning, reconcile, reports, routes
 from cooperator.leader import events as ev
 from cooperator.leader.between_rounds import BetweenRounds
+from cooperator.leader.endpoint import json_answer
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.rounds import Rounds
 from cooperator.leader.state import LeaderState
@@ -297,7 +298,7 @@ def confirms_every_lease() -> Sequence[Patch]:
     """The leader's endpoint confirms every lease, also of who is no member any more."""
 
     async def wrong(self: Any, request: Any) -> Any:
-        return endpoint.json_answer(200, {"confirmed": True})
+        return json_answer(200, {"confirmed": True})
 
     return [patch.object(routes.LeaderRoutes, "_post_lease", wrong)]
 
