@@ -35,7 +35,7 @@ def watch(group: int, last_words: str = "") -> None:
         if left_s is not None and left_s <= _WINDOW_S and before is None:
             before = now_s, used_s(group)
         wait_s = left_s if left_s is None or before is not None else left_s - _WINDOW_S
-        # What has come by now counts, also after the deadline: this process may be late, too.
+        # A renewal that has come counts, also if it is read after the deadline: this process may be late.
         if not select.select([0], [], [], None if wait_s is None else max(0.0, wait_s))[0]:
             now_s = time.monotonic()
             if kill_at_s is None or now_s < kill_at_s:

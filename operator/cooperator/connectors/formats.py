@@ -180,7 +180,7 @@ _CODECS: Final = frozenset(
 _LARGEST: Final = {Value.COUNT: 1_000_000, Value.TASKS: 1_000}
 _MOST_PATHS: Final = 1_000
 _BRACES: Final = re.compile(r"\{[^{}]*\}")
-_COUNT: Final = re.compile(r"-1\Z|[0-9]{1,9}\Z")
+_COUNT: Final = re.compile(r"-1|[0-9]{1,9}")
 _FORMAT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}\Z")
 _OPTION_NAME: Final = re.compile(r"[!-~]{1,200}\Z")
 _NAMES: Final = "write a format's short name, or register a Python Data Source by data.sources"
@@ -270,12 +270,17 @@ def _spelled(
     raise refuse(f"is not an option of the {side} {known.name}", f"remove it, or use one of: {there}", blamed)
 
 
+def is_up_to(value: str, largest: int) -> bool:
+    """Whether the text is a number that allocates no more than ``largest``; -1 means a client's default."""
+    return bool(_COUNT.fullmatch(value)) and int(value) <= largest
+
+
 def check_value(kind: Value, value: str, blamed: str) -> None:
     """Raises ``refuse(…)`` for a value that loads a class, allocates much, or is no full path."""
     if kind is Value.CODEC and value.lower() not in _CODECS:
         raise refuse("is not a codec", f"use one of {', '.join(sorted(_CODECS))}", blamed)
     largest = _LARGEST.get(kind)
-    if largest is not None and not (_COUNT.match(value) and int(value) <= largest):
+    if largest is not None and not is_up_to(value, largest):
         raise refuse("is not a small number", f"use a number up to {largest}", blamed)
     if kind is Value.PATH and value:
         check_path(value, blamed)

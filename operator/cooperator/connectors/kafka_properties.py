@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from cooperator.connectors.formats import is_up_to
+
 _SECURITY: Final = ("config.", "sasl.", "security.", "ssl.")
 _ALLOWED: Final = frozenset(
     {
@@ -23,7 +25,6 @@ _CLASSES: Final = re.compile(
     r"(.*\.)?(class|classes|reporters|providers|serializer|deserializer)|partition\.assignment\.strategy"
 )
 _BUFFERS: Final = re.compile(r"(.*\.)?(bytes|size)")
-_SMALL: Final = re.compile(r"-1|[0-9]{1,9}", re.ASCII)
 _LARGEST_BUFFER: Final = 128 * 1024 * 1024
 """Upper limit of what a property of a client allocates at once, such as ``batch.size``."""
 _SECRETS: Final = re.compile(r".*(jaas\.config|password|keystore\.key)")
@@ -57,7 +58,7 @@ def refused(name: str, value: str, is_allowed: Callable[[str], bool]) -> str:
     """
     if _CLASSES.fullmatch(name) or (name.startswith(_SECURITY) and name not in _ALLOWED):
         return "may load classes, run programs or read files of the member"
-    if _BUFFERS.fullmatch(name) and not (_SMALL.fullmatch(value) and int(value) <= _LARGEST_BUFFER):
+    if _BUFFERS.fullmatch(name) and not is_up_to(value, _LARGEST_BUFFER):
         return f"allocates as much: it is not a number up to {_LARGEST_BUFFER}"
     return _refused_login(value, is_allowed) if name == "sasl.jaas.config" else ""
 

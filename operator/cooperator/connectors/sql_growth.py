@@ -429,7 +429,8 @@ def _check_hint(values: Sequence[Any]) -> None:
 
 def _check_limit(node: QueryPart) -> None:
     # Spark allocates as many places at once where the rows are sorted.
-    for number in range(len(list(node.expressions))):
-        value = _number(list(node.expressions), number)
+    given = list(node.expressions)
+    for at in range(len(given)):
+        value = _number(given, at)
         if value is None or value > _MOST_LIMIT:
             raise refuse(f"has a limit above {_MOST_LIMIT}", f"write a number up to {_MOST_LIMIT}")

@@ -28,11 +28,11 @@ _REMEMBERED = 8
 class ProcessIncarnation:
     """One incarnation of a member. Times are milliseconds since the epoch.
 
-    ``incarnation`` is unique, and also the mark of its processes. ``revision`` is that of the template it was
-    started from. ``pid`` leads its session and process group; None until it is known. ``marked_for`` is the
-    reason why it is to leave (the pool's mark). ``terminating_ms`` is when it was asked
-    to end. ``ended_ms`` is when *nothing* of it ran any more, which proves its end. ``exit_code`` is negative
-    for a signal; None when no daemon saw the exit. ``removed``: its end has been handled. ``past`` holds the
+    ``incarnation`` is unique, and also the mark of its processes. ``revision`` is that of the template it
+    was started from. ``pid`` leads its session and process group; None until it is known. ``marked_for`` is
+    the reason why it is to leave (the pool's mark). ``terminating_ms`` is when it was asked to end.
+    ``ended_ms`` is when *nothing* of it ran any more, which proves its end. ``exit_code`` is negative for a
+    signal; None when no daemon saw the exit. ``removed``: its end has been handled. ``past`` holds the
     previous incarnations, all ended, newest first (the last few). ``restarts`` counts them all.
     ``frozen_by`` stands for the task whose thread froze it, if its watchdog saw one.
     """

@@ -124,7 +124,6 @@ class _Settling:
             incarnation = (entry.identity, entry.incarnation)
             if not entry.tasks or incarnation in present or incarnation in self.view.facts.ended:
                 continue
-            # As in ``_refresh``: the absence began before now, whatever a clock has said.
             since_ms = self.now_ms if entry.gone_since_ms is None else entry.gone_since_ms
             end_ms, reason = self._uncertain(entry, since_ms)
             if end_ms is not None and end_ms <= self.now_ms:
