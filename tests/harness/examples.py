@@ -1,7 +1,7 @@
 """How many examples Hypothesis tries: some in every run, many in a long one.
 
-A run that decides about a change repeats the same examples (``conftest.py``). A long run draws new ones, and
-each number here is what finds the planted faults of its test; see docs/decisions/036.
+A run that decides about a change repeats the same examples (``conftest.py``). A long run draws new ones
+(docs/decisions/036).
 """
 
 from hypothesis import settings

@@ -215,7 +215,7 @@ def on_this_machine(slot: Slot) -> dict[str, set[str]]:
 
 
 def left_of(slot: Slot, before: dict[str, set[str]]) -> dict[str, set[str]]:
-    """What was there before, and still is. Raises AssertionError if something goes just now."""
+    """Returns what was there before and still is. Raises AssertionError if something goes just now."""
     try:
         now = on_this_machine(slot)
     except OSError as error:

@@ -129,6 +129,17 @@ OTHERS = [
 ]
 HOSTILE = [*FROM_PARTS, *OTHERS]
 
+DOCUMENTS_OF_XML = (
+    '<!DOCTYPE a SYSTEM "{}/dtd"><a>1</a>',
+    '<!DOCTYPE a [<!ENTITY x SYSTEM "{}/entity">]><a>&x;</a>',
+    '<!DOCTYPE a [<!ENTITY % x SYSTEM "{}/parameter">%x;]><a>1</a>',
+    '<!DOCTYPE a PUBLIC "-//X" "{}/public"><a>1</a>',
+    '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a>1</a>',
+    '<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="x {}/schema">1</a>',
+    '<?xml-stylesheet href="{}/style"?><a>1</a>',
+)
+"""Each names something to open, in place of ``{}`` an address."""
+
 ORDINARY = [
     "SELECT * FROM input",
     "FROM input SELECT id",

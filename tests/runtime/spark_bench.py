@@ -194,7 +194,7 @@ class SparkBench:
                 event for event in self.heard.of(task) if event in (("started", attempt), ("failed", attempt))
             ]
 
-        [*_, last] = eventually(begun, 180, f"{task} starts: {self.heard.texts.get(task)}")
+        [*_, last] = eventually(begun, 180, f"{task} starts")
         assert last == ("started", attempt), self.heard.traces[task, attempt]
 
     def unharmed(self, tasks: list[TaskId]) -> bool:

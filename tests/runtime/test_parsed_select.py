@@ -17,7 +17,7 @@ from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
 from cooperator.connectors.sql_functions import FUNCTIONS
 from cooperator.connectors.transform import selected
-from tests.runtime.hostile_selects import HOSTILE, ORDINARY, OTHERS
+from tests.runtime.hostile_selects import DOCUMENTS_OF_XML, HOSTILE, ORDINARY, OTHERS
 from tests.runtime.spark_bench import SparkBench
 
 INPUT: dict[str, Any] = {
@@ -202,17 +202,6 @@ def answer_of(rows: Any) -> str:
         return f"Exception: {error}"
 
 
-DOCUMENTS = (
-    '<!DOCTYPE a SYSTEM "{}/dtd"><a>1</a>',
-    '<!DOCTYPE a [<!ENTITY x SYSTEM "{}/entity">]><a>&x;</a>',
-    '<!DOCTYPE a [<!ENTITY % x SYSTEM "{}/parameter">%x;]><a>1</a>',
-    '<!DOCTYPE a PUBLIC "-//X" "{}/public"><a>1</a>',
-    '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a>1</a>',
-    '<a xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="x {}/schema">1</a>',
-    '<?xml-stylesheet href="{}/style"?><a>1</a>',
-)
-
-
 @pytest.mark.real
 def test_no_document_of_xml_makes_a_member_open_anything(
     spark: SparkBench, server: tuple[str, list[str]]
@@ -221,7 +210,7 @@ def test_no_document_of_xml_makes_a_member_open_anything(
     url, asked = server
     session = session_of(spark)
     answers = []
-    for document in DOCUMENTS:
+    for document in DOCUMENTS_OF_XML:
         rows = session.createDataFrame([(document.format(url),)], "value STRING")
         answers.append(answer_of(selected(rows, "SELECT xpath_string(value, 'a/text()') AS a FROM input")))
     assert asked == []

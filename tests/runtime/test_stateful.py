@@ -110,6 +110,7 @@ class Stream:
             "watermark.column": "at",
             "watermark.delay.ms": "60000",
         }
+        # Files take no other mode than append.
         sink = "noop" if "sink.output.mode" in config else "parquet"
         path = {"sink__options__path": f"{self.out}"} if sink == "parquet" else {}
         self.config = {**pipeline("json", sink, **path), **options, **config}

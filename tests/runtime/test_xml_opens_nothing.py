@@ -17,6 +17,7 @@ from typing import Self
 import pytest
 
 from cooperator.connectors.sql_functions import NO_EXTERNAL_XML
+from tests.runtime.hostile_selects import DOCUMENTS_OF_XML
 
 pytestmark = pytest.mark.real
 
@@ -78,12 +79,7 @@ def reader(
 
 
 def documents(url: str) -> list[str]:
-    return [
-        f'<!DOCTYPE a SYSTEM "{url}/dtd"><a>1</a>',
-        f'<!DOCTYPE a [<!ENTITY x SYSTEM "{url}/entity">]><a>&x;</a>',
-        f'<!DOCTYPE a [<!ENTITY % x SYSTEM "{url}/parameter">%x;]><a>1</a>',
-        f'<!DOCTYPE a PUBLIC "-//X" "{url}/public"><a>1</a>',
-    ]
+    return [each.replace("{}", url) for each in DOCUMENTS_OF_XML]
 
 
 def selects(url: str) -> list[str]:

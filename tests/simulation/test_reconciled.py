@@ -96,7 +96,7 @@ def test_they_would_wait_for_it_without_patience(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", FAST)
 def test_a_planted_bug_is_found(name: str) -> None:
     mutation = next(mutation for mutation in ALL if mutation.name == name)
-    assert find(mutation, limit=60) is not None, f"not found: {mutation.bug}"
+    assert find(mutation, limit=20) is not None, f"not found: {mutation.bug}"
 
 
 @pytest.mark.parametrize("seed", [25, 37, 73, 340, 1002, 1076])

@@ -10,7 +10,7 @@ from tests.simulation.seeds import FIXED, FOUND, FRESH, first_fresh
 
 AT_ONCE = 10
 EVERY_RUN = 50
-"""Of the fixed seeds, which find less and less: the fresh ones are as many in every run."""
+"""Every run has this number of the fixed seeds. They find less and less; the fresh ones stay as many."""
 HISTORIES = "tests/simulation/test_seeds.py::test_every_promise_holds_in_every_history"
 
 

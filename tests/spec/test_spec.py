@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -38,15 +39,20 @@ def load() -> ModuleType:
 check = load()
 
 
+@cache
+def digest_of_models() -> str:
+    """Returns a digest of all that a search depends on: the models, the check, and the tools' versions."""
+    files = [path.read_bytes() for path in (CHECK, *sorted(CHECK.parent.glob("*.pml")))]
+    said = [check.run(".", *words).encode() for words in (("spin", "-V"), (check.compiler(), "--version"))]
+    return hashlib.sha256(b"\0".join([*files, *said])).hexdigest()
+
+
 def search_once(name: str, search: Callable[[], Any]) -> Any:
     """Returns the result of ``search``, which visits all states of a model.
 
     The same files give the same result, so it is searched again when one of them, or a tool, has changed.
     """
-    files = [path.read_bytes() for path in (CHECK, *sorted(CHECK.parent.glob("*.pml")))]
-    said = [check.run(".", *words).encode() for words in (("spin", "-V"), (check.compiler(), "--version"))]
-    digest = hashlib.sha256(b"\0".join([name.encode(), *files, *said])).hexdigest()
-    kept = cache_folder("spec", f"{digest}.json")
+    kept = cache_folder("spec", digest_of_models(), f"{name}.json")
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
