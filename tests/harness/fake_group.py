@@ -117,6 +117,8 @@ class FakeGroup:
         self.answers: dict[str, bytes] | None = None
         self.save_fails = False
         self.config_log_away = False
+        self.config_log_unread = False
+        """Its own reader hangs: what it writes reaches the log, and it does not hear of it."""
         self.too_large: set[str] = set()
         """Connectors whose records the broker rejects; ``refusals`` counts the attempts."""
         self.refusals = 0
@@ -408,7 +410,8 @@ class FakeGroup:
     def _append(self, records: tuple[ConfigRecord, ...], requests: tuple[int, ...]) -> None:
         self._fold(records)
         self._step(ev.ConfigWritten(records, self.offset, requests))
-        self.later.append(ev.ConfigChanged(self.fold.snapshot()))
+        if not self.config_log_unread:
+            self.later.append(ev.ConfigChanged(self.fold.snapshot()))
 
     def _fold(self, records: Iterable[ConfigRecord]) -> None:
         for record in records:

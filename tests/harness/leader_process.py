@@ -7,9 +7,11 @@ import json
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.model import Desired, DesiredConnector, Policy, PolicyName
 from cooperator.planner.view import Facts
@@ -48,6 +50,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     status_file = Path(said["status_file"])
     while not stop.wait(0.2):
+        if said.get("expected"):
+            # A host knows its pods in an outage of the broker as well.
+            candidates = Candidates(frozenset(said["expected"]), int(time.monotonic() * 1000))
+            service.set_candidates(candidates)
         part = status_file.with_suffix(".part")
         part.write_text(json.dumps(service.status()))
         part.replace(status_file)

@@ -22,6 +22,7 @@ from cooperator.crd import Connector, Worker, parse
 from cooperator.host.leader import OnRestart
 from cooperator.host.platform import Goal, Wanted
 from cooperator.host.worker_loop import WorkerLoop
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.service import LeaderService
 from cooperator.leader.settings import ServiceSettings
 from cooperator.local.layout import WorkerDir
@@ -72,6 +73,8 @@ class FakeLeader:
     log: list[str] = field(default_factory=list)
     projection: Callable[[], dict[str, Any]] = dict
     facts_given: list[Facts] = field(default_factory=list)
+    candidates: Candidates | None = None
+    is_silent: bool = False
     desired: list[Desired] = field(default_factory=list)
     refuses: BaseException | None = None
     """The error that ``hand_back`` raises."""
@@ -93,6 +96,9 @@ class FakeLeader:
     def set_facts(self, facts: Facts) -> None:
         self.facts_given.append(facts)
         self.log.append("tell")
+
+    def set_candidates(self, candidates: Candidates) -> None:
+        self.candidates = candidates
 
     def status(self, timeout_s: float) -> dict[str, Any]:
         return self.projection()
@@ -268,6 +274,7 @@ class FakeApi:
         self.harness = harness
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = 0
+        self.fails_to_list = False
         self.incarnations: list[tuple[str, str]] = []
         """All that the group has seen, in their own names."""
 
@@ -299,6 +306,8 @@ class FakeApi:
         return self.objects[kind.plural, name]
 
     def list(self, kind: Kind, namespace: str | None, labels: str = "") -> tuple[Sequence[Any], int]:
+        if self.fails_to_list:
+            raise ApiError(503, "Unavailable", "the server is overloaded")
         return [body for (plural, _), body in self.objects.items() if plural == kind.plural], self.version
 
     def create(self, kind: Kind, manifest: Mapping[str, Any]) -> dict[str, Any]:

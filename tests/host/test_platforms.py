@@ -1,5 +1,6 @@
 """The loop of a Worker on both platforms: the same conversations with processes and with pods."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from cooperator.controller import publish
 from cooperator.controller.api.client import ApiError
+from cooperator.controller.platform import OUTAGE_RESYNC_S
 from cooperator.crd import Connector
 from cooperator.host import leader
 from cooperator.host.status import connector_status
+from cooperator.leader.lease_confirmation import Candidates
 from tests.host.platform_harness import (
     KubernetesHarness,
     LocalHarness,
@@ -204,3 +207,44 @@ def test_a_connector_whose_status_cannot_be_made_keeps_no_other_from_its_own(
         each: harness.api.objects["connectors", each]["status"]["observedGeneration"] for each in ("a", "c")
     }
     assert seen == {"a": 2, "c": 2}
+
+
+def candidates(harness: PlatformHarness) -> Candidates:
+    assert harness.leader.candidates is not None
+    return harness.leader.candidates
+
+
+def test_who_may_join_is_everybody_who_runs_or_will_be_created(harness: PlatformHarness) -> None:
+    started(harness, 2)
+    assert candidates(harness).identities == {"lake-0", "lake-1"}
+
+    harness.end("lake-1")
+    harness.loop.step()
+    assert candidates(harness).identities == {"lake-0", "lake-1"}, "lake-1 will be created again"
+
+    harness.ask(worker(replicas=3))
+    harness.loop.step()
+    assert candidates(harness).identities == {"lake-0", "lake-1", "lake-2"}
+
+
+def test_pods_are_listed_again_and_again_while_the_leader_has_no_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watch may be late, and the leader must know who may join to confirm a lease."""
+    harness = KubernetesHarness(tmp_path)
+    now_s = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def asked_at_ms() -> int:
+        harness.loop.step()
+        return candidates(harness).asked_at_ms
+
+    started(harness, 2)
+    assert asked_at_ms() == 1_000_000
+    now_s += OUTAGE_RESYNC_S
+    assert asked_at_ms() == 1_000_000, "the watch is enough"
+    harness.leader.is_silent = True
+    assert asked_at_ms() == int(now_s * 1000)
+    now_s += OUTAGE_RESYNC_S
+    harness.api.fails_to_list = True
+    assert asked_at_ms() == int((now_s - OUTAGE_RESYNC_S) * 1000), "a list that failed says nothing"

@@ -57,6 +57,7 @@ class FakePlatform:
             tuple(self.pods.values()),
             leader,
             lambda ended: ended,
+            self.now_ms,
         )
 
     def act(self, action: Action) -> None:

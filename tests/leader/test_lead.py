@@ -265,7 +265,7 @@ def test_members_are_told_what_to_learn_if_they_sign_and_are_members(running_lea
     )
     key = logs.config.snapshot().session_key
     assert key is not None
-    (member_id, *_) = lead.standing.member_ids
+    (member_id, *_) = lead.standing.members
     body = encode_learner_report(LearnerReport(member_id, {}))
     assert reported(routes, body, sign(key, body)) == (200, {"v": 1, "learn": [], "again_ms": 5_000})
     assert reported(routes, body, {})[0] == 400, "it is not signed"

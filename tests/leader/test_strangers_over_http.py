@@ -4,6 +4,7 @@ import gc
 import http.client
 import json
 import socket
+import time
 import tracemalloc
 import urllib.error
 import urllib.request
@@ -14,7 +15,9 @@ from typing import Any
 import pytest
 
 from cooperator.leader.endpoint import MAX_BODY_BYTES, POSTS_TO_LEADERS, Endpoint
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.routes import LeaderRoutes
+from cooperator.leader.standing import Standing
 from cooperator.leader.stock_routes import StockRoutes
 from cooperator.model import ClusterConfig, Epoch, SessionKey
 from cooperator.wire import Protocol, sign
@@ -30,15 +33,20 @@ class Leader:
 
     def __init__(self) -> None:
         config = ClusterConfig(1, {}, KEY, former_key=FORMER)
-        standing = SimpleNamespace(
-            epoch=Epoch(1, 4), member_ids=(MEMBER,), absent=(), protocol=Protocol.SESSIONED.value, stock=False
+        standing = Standing(
+            Epoch(1, 4), {MEMBER: "lake-0"}, margin_ms=5_000, protocol=Protocol.SESSIONED.value
         )
         lead: Any = SimpleNamespace(standing=standing, machine=SimpleNamespace(state=None))
         logs: Any = SimpleNamespace(config=SimpleNamespace(snapshot=lambda: config))
         times: Any = SimpleNamespace(session_timeout_ms=6_000, heartbeat_interval_ms=1_000)
         self.leads = True
         self.current: Any = lambda: (lead, logs) if self.leads else None
-        self.routes = LeaderRoutes(self.current, lambda: 60_000, times)
+        self.routes = LeaderRoutes(
+            self.current,
+            lambda: 60_000,
+            times,
+            lambda: Candidates(frozenset({"lake-0"}), int(time.monotonic() * 1000)),
+        )
         stock = StockRoutes(self.current, "g", lambda *_: None, lambda _: 202, dict)
         self.endpoint = Endpoint("127.0.0.1", 0, {**self.routes.all(), **stock.all()})
         self.endpoint.start()

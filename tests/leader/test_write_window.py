@@ -194,3 +194,28 @@ class TestWhoHangs:
         group.die(identity)
         group.settle()
         assert self.hung(group) == []
+
+
+def test_nothing_is_written_by_a_state_of_a_connector_that_is_older_than_its_own_records() -> None:
+    """Its reader hangs. A connector written without the tasks that have just been committed would come after
+    their commit in the compacted log, and whoever reads that log from its start drops such a commit.
+    """
+    group = FakeGroup()
+    group.join("lake-0")
+    group.desire(a=2)
+    group.round()
+    group.config_log_unread = True
+    assert group.post("a", "u0", "u1") == 204
+    written = [*group.written]
+
+    group.desire(a=2, b=1)
+    group.advance(10_000)
+    assert group.written == [*written, "connector-b"], "of b nothing is unread"
+    group.desire(a=3, b=1)
+    group.advance(10_000)
+    assert group.written == [*written, "connector-b"]
+
+    group.config_log_unread = False
+    group.write(())
+    group.settle()
+    assert group.written[len(written) + 1 :] == ["connector-a", "task-a-0", "task-a-1", "commit-a"]

@@ -94,13 +94,6 @@ class MemberProcess(WorkerProcess):
             or (self.simulation.policy.name is PolicyName.EAGER and self.state.join_ahead)
         )
 
-    def runs_on_joint_word(self, now_ms: int) -> bool:
-        """Whether it would have had to stop, except for the confirmation of a leader that has no broker
-        either and that all members of its round have asked (decision 012)."""
-        times = self.simulation.times
-        patience_ms = times.lease_ms + times.kill_after_ms
-        return self.heard_ms + patience_ms <= now_ms < self.joint_ms + patience_ms
-
     def counts(self, now_ms: int) -> bool:
         if self.frozen_ms is None:
             return True

@@ -20,6 +20,7 @@ from cooperator.leader import absences, fitting, planning, reconcile, reports, r
 from cooperator.leader import events as ev
 from cooperator.leader.between_rounds import BetweenRounds
 from cooperator.leader.endpoint import json_answer
+from cooperator.leader.lease_confirmation import Candidates, may_confirm
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.rounds import Rounds
 from cooperator.leader.state import LeaderState
@@ -301,6 +302,17 @@ def confirms_every_lease() -> Sequence[Patch]:
         return json_answer(200, {"confirmed": True})
 
     return [patch.object(routes.LeaderRoutes, "_post_lease", wrong)]
+
+
+@planted
+def forgets_who_may_join() -> Sequence[Patch]:
+    """A leader without its broker confirms leases if all members of its round ask, whoever else may join."""
+
+    def wrong(*args: Any, now_ms: int, **said: Any) -> bool:
+        nobody = Candidates(frozenset(), now_ms)
+        return may_confirm(*args, now_ms=now_ms, **{**said, "candidates": nobody, "absent": ()})
+
+    return [patch.object(routes, "may_confirm", wrong)]
 
 
 @planted

@@ -14,6 +14,7 @@ from cooperator.controller.incarnations import in_pool_names, proven_ends
 from cooperator.host.group import group_seen, planner_facts
 from cooperator.leader.history import History
 from cooperator.leader.leader_thread import LeaderThread
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.observability.projection import project
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
@@ -173,6 +174,9 @@ class OperatorProcess(Process):
         service, simulation = self._service, self.simulation
         if service is None or not self.informer.synced:
             return
+        if service.is_silent and not simulation.network.loses():
+            # As the controller does while its leader has no broker.
+            self.informer.list()
         spec = simulation.spec
         if spec.revision != self._told_spec and simulation.network.reaches(self.place, API):
             self._told_spec = spec.revision
@@ -199,6 +203,10 @@ class OperatorProcess(Process):
         if facts != self._facts:
             self._facts = facts
             service.set_facts(facts)
+        living = frozenset(pod.identity for pod in pods if pod.may_run)
+        service.set_candidates(
+            Candidates(living | (facts.expected or frozenset()), self.informer.asked_at_ms)
+        )
         for action in decision.actions:
             self._carry_out(action)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from cooperator.group import GroupState
 from cooperator.leader.state import LeaderState
 from cooperator.model import TaskId, Warmth
+from cooperator.wire import ConfigFold
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -68,6 +69,10 @@ class Rest:
         if lead is not None and lead.machine.state.refusal:
             # The leader reads a limit that was raised only after a pause.
             return f"refused: {lead.machine.state.refusal}"
+        if lead is not None and not lead.machine.state.all_stock:
+            forgotten = self._forgotten(lead.machine.state)
+            if forgotten:
+                return forgotten
         learning = lead and self._learning(lead.machine.state)
         if learning:
             return learning
@@ -79,6 +84,22 @@ class Rest:
         if plan is not None and plan.rejoin_at_ms is not None:
             return f"the leader waits until {plan.rejoin_at_ms}"
         return ""
+
+    def _forgotten(self, state: LeaderState) -> str:
+        """Whoever reads the config log from its start, after any compaction, knows what the leader knows."""
+        records = self._simulation.topics.of(self._simulation.topic_names.config).records
+        newest = {record.key: offset for offset, record in records}
+        fold = ConfigFold()
+        for offset, record in records:
+            if newest[record.key] == offset:
+                fold.apply(record, offset)
+        found = fold.snapshot().connectors
+        lost = sorted(
+            name
+            for name, known in state.config.connectors.items()
+            if name not in found or (found[name].config, found[name].tasks) != (known.config, known.tasks)
+        )
+        return f"a new reader of the config log does not find {lost}" if lost else ""
 
     def _learning(self, state: LeaderState) -> str:
         """Every warm-up is over, and every standby is learned."""

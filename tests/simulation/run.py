@@ -18,6 +18,7 @@ from tests.simulation.faults import (
     MemberIsKilled,
     NodeIsInterrupted,
     OperatorIsKilled,
+    OthersLoseBroker,
     PodIsDeleted,
     PodIsDeletedByForce,
     WorkerIsScaled,
@@ -110,7 +111,16 @@ def history(seed: int, has_state: bool = True) -> tuple[Shape, list[Scheduled], 
     more = [*_interruptions(seed, shape, count), *_of_learners(seed, shape, count + 1)]
     more += _drawn_apart(seed, shape, count + 1 + len(more))
     more += _of_clocks(seed, shape, count + 1 + len(more))
+    more += _of_a_switch(seed, shape, count + 1 + len(more))
     return shape, [*faults, *more], random.getrandbits(64)
+
+
+def _of_a_switch(seed: int, shape: Shape, index: int) -> list[Scheduled]:
+    """In an eighth of all worlds without stock workers. Drawn by itself, like limits."""
+    random = Random(f"switch of {seed}")
+    if seed in FOUND or random.random() > 0.125 or shape.fleet.has_stock:
+        return []
+    return [Scheduled(index, random.randint(WARM_UP_MS, SAFETY_MS), OthersLoseBroker, random.getrandbits(32))]
 
 
 def _interruptions(seed: int, shape: Shape, index: int) -> list[Scheduled]:

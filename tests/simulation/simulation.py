@@ -267,22 +267,10 @@ class Simulation:
                 if value is not None:
                     self.group_records[key] = value
 
-    def confirmed(self, process: Process, sent_ms: int, leader: Process) -> None:
+    def confirmed(self, process: Process, sent_ms: int) -> None:
         """A leader's confirmation that nothing was reassigned has reached ``process``."""
-        if not isinstance(process, WorkerProcess):
-            return
-        process.proof_ms = max(process.proof_ms, sent_ms)
-        if self.now_ms - leader.heard_ms >= self.times.leader_session_ms and self._all_ask(leader):
-            process.joint_ms = max(process.joint_ms, sent_ms)
-
-    def _all_ask(self, leader: Process) -> bool:
-        """Whether all members of the leader's round are still in it."""
-        for process, lead in self.leads:
-            standing = lead.standing
-            if process is leader and standing.epoch is not None:
-                asking = [m for m in self.members if m.member_id in standing.member_ids]
-                return all(member.applied == standing.epoch for member in asking)
-        return False
+        if isinstance(process, WorkerProcess):
+            process.proof_ms = max(process.proof_ms, sent_ms)
 
     def planned_by_stock(self, generation: int, member_ids: Collection[str]) -> None:
         seen = (member.name for member in self.members if member.member_id in member_ids)

@@ -288,7 +288,7 @@ class Calls(LeaderCalls):
         def hear(status: int, text: str) -> None:
             if not reply.is_done:
                 if found is not None and path == "lease" and status == 200 and base != process.url:
-                    simulation.confirmed(process, sent_ms, found[0])
+                    simulation.confirmed(process, sent_ms)
                 if path == "report" and status == 200:
                     simulation.reconciled(process, text)
                 reply.success((status, text))

@@ -1,5 +1,6 @@
 """An informer, one process's view of the API: always late, sometimes stale, complete after a relist."""
 
+import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ class Informer:
         self._on_change = on_change
         self._order_ms = 0
         self._stream = 0
+        self._lists = 0
         self._broken_until_ms = 0
         self.lag_ms = 0
         self.pods: dict[str, PodObject] = {}
@@ -29,6 +31,8 @@ class Informer:
         """Identities that it does not see, whatever the API shows."""
         self.nodes: dict[str, NodeObject] = {}
         self.synced = False
+        self.asked_at_ms = 0
+        """When it was last told of everything."""
         self._simulation.cluster.watch(self._event)
         self._relist(self._stream)
 
@@ -54,14 +58,14 @@ class Informer:
         simulation = self._simulation
         late_ms = simulation.network.delay_ms() + self.lag_ms
         self._order_ms = max(self._order_ms, simulation.now_ms + late_ms)
-        stream = self._stream
+        stream = self._stream, self._lists
         simulation.scheduler.at(
             self._order_ms, lambda: self._process.enter(lambda: self._take(stream, key, value))
         )
 
-    def _take(self, stream: int, key: str, value: Watched) -> None:
-        if stream != self._stream:
-            return
+    def _take(self, stream: tuple[int, int], key: str, value: Watched) -> None:
+        if stream != (self._stream, self._lists):
+            return  # What it says is older than the last list.
         if isinstance(value, PodObject):
             self.pods[value.identity] = value
         elif isinstance(value, NodeObject):
@@ -77,7 +81,15 @@ class Informer:
         if not self._simulation.network.reaches(API, self._process.place):
             self._process.after(RELIST_MS, lambda: self._relist(stream))
             return
-        self.pods = dict(self._simulation.cluster.pods)
-        self.nodes = dict(self._simulation.cluster.nodes)
+        self.list()
         self.synced = True
         self._on_change()
+
+    def list(self) -> None:
+        """Take everything as it is now, if the API can be reached."""
+        if not self._simulation.network.reaches(API, self._process.place):
+            return
+        self._lists += 1
+        self.pods = dict(self._simulation.cluster.pods)
+        self.nodes = dict(self._simulation.cluster.nodes)
+        self.asked_at_ms = int(time.monotonic() * 1000)

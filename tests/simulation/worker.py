@@ -35,7 +35,6 @@ class WorkerProcess(Process):
         self.guard = Process(simulation, f"{self.name} (watchdog)", place)
         self._on_exit = on_exit
         self.woke_ms = 0
-        self.joint_ms = 0
         self.proof_ms = 0
         """When the newest request was sent whose answer shows that it is a member, or has lost nothing."""
         self.revoked: frozenset[TaskId] | set[TaskId] = frozenset()
@@ -65,9 +64,6 @@ class WorkerProcess(Process):
     def told_to_end(self) -> None:
         """Handle SIGTERM."""
         raise NotImplementedError
-
-    def runs_on_joint_word(self, now_ms: int) -> bool:
-        return False
 
     def failed_tasks(self) -> list[TaskId]:
         return []

@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 
 RESYNC_S: Final = 30.0
 """Interval between lists of the pods, since a watch may miss deletions."""
+OUTAGE_RESYNC_S: Final = 2.0
+"""That interval while the leader has no broker: it confirms leases only if it knows who may join
+(``leader.lease_confirmation``), and watches may be late."""
 _REMOVAL_EXTRA_MS: Final = 90_000
 """Time that a removal may take beyond the drain time-out and the grace period of its pods."""
 
@@ -88,6 +91,7 @@ class KubernetesPlatform:
         )
         self._offsets = OffsetWork(api, lambda: self._leader, partial(store.put, CONNECTOR))
         self._listed_at = float("-inf")
+        self._asked_at_ms = 0
         self._warned = ""
         self._deleted_since_ms: int | None = None
         """When this process first saw the Worker's deletion."""
@@ -136,6 +140,7 @@ class KubernetesPlatform:
             pods,
             in_pool_names(leader, seen.pods),
             lambda ended: proven_ends(incarnations, bodies, ended),
+            self._asked_at_ms,
             {name: pod_status(body) for name, body in seen.pods.items()},
             nodes(seen.nodes, worker.spec.zone_label),
             (*self._conditions, *self._replica_failures(worker, seen)),
@@ -218,11 +223,15 @@ class KubernetesPlatform:
         """List the pods before the first step, and again periodically."""
         if self._listed_at == float("-inf"):
             self._list_pods()
-        elif time.monotonic() - self._listed_at >= RESYNC_S:
+        elif time.monotonic() - self._listed_at >= (OUTAGE_RESYNC_S if self._is_silent() else RESYNC_S):
             self._listed_at = time.monotonic()
             self._try(self._list_pods)
 
+    def _is_silent(self) -> bool:
+        return self._leader is not None and self._leader.is_silent
+
     def _list_pods(self) -> None:
+        asked_at_s = time.monotonic()
         namespace, name = self._name
         pods, version = self._api.list(PODS, namespace, f"{WORKER_LABEL}={name}")
 
@@ -232,6 +241,7 @@ class KubernetesPlatform:
 
         self._store.replace(POD, pods, version, ours)
         self._listed_at = time.monotonic()
+        self._asked_at_ms = int(asked_at_s * 1000)
 
     def _supplied(self, worker: Worker, body: Body) -> Worker:
         """The Worker as it may run, with all that its pods need."""

@@ -94,7 +94,8 @@ class Observation:
 
     * ``settings``: of its leader; None while they are unknown: then no leader is started, and a running one
       goes on.
-    * ``pods``: with ended ones until they are removed.
+    * ``pods``: with ended ones until they are removed. ``asked_at_ms``: when the platform was last asked for
+      all of them (ms of the monotonic clock).
     * ``leader``: the given projection with members' incarnations in the pool's names.
     * ``ends``: of ends in the pool's names, all that are proven, in the members' own names.
     * ``incarnations``, ``conditions``: for statuses.
@@ -106,6 +107,7 @@ class Observation:
     pods: tuple[Pod, ...]
     leader: Leader
     ends: Callable[[frozenset[Incarnation]], frozenset[Incarnation]]
+    asked_at_ms: int
     incarnations: Mapping[str, MemberIncarnation] = field(default_factory=dict)
     nodes: Mapping[str, Node] | None = None
     conditions: tuple[Condition, ...] = ()

@@ -141,6 +141,7 @@ class WorkerLoop(Generic[P]):
             lambda facts: self._leadership.tell(facts, seen.causes),
             halt=seen.wanted.goal is Goal.HALT,
         )
+        self._leadership.tell_candidates(seen)
         reported = self._leadership.facts
         expected = reported.expected if reported is not None else None
         return WorkerFacts(

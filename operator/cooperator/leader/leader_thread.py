@@ -292,6 +292,7 @@ class LeaderThread:
             machine.delivered_epoch(),
             machine.living_members(),
             machine.absent_unproven(),
+            state.policy.lease_margin_ms,
             state.protocol,
             stock,
         )

@@ -110,10 +110,10 @@ class LeaderMachine:
             return None
         return Epoch(state.memory.term, state.generation)
 
-    def living_members(self) -> tuple[str, ...]:
-        """Member ids of the last round whose end is not proven."""
-        ended = self._state.facts.ended
-        return tuple(m.member_id for m in self._state.members if (m.identity, m.incarnation) not in ended)
+    def living_members(self) -> dict[str, str]:
+        """The members of the last round whose end is not proven: their identities by member id."""
+        ended, members = self._state.facts.ended, self._state.members
+        return {m.member_id: m.identity for m in members if (m.identity, m.incarnation) not in ended}
 
     def absent_unproven(self) -> tuple[str, ...]:
         """Identities whose tasks are held and whose end is not proven: one of them may have become the

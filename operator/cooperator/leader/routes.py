@@ -12,7 +12,7 @@ from aiohttp import web
 from cooperator.leader.endpoint import Handler, body_of, error_answer, json_answer
 from cooperator.leader.events import LearnerReported, PostOutcome
 from cooperator.leader.leader_thread import LeaderThread
-from cooperator.leader.lease_confirmation import LastQuestion, may_confirm
+from cooperator.leader.lease_confirmation import Candidates, LastQuestion, may_confirm
 from cooperator.leader.stock.posts import (
     NOT_NOW,
     PostRefused,
@@ -48,7 +48,7 @@ class LeaderRoutes:
     """``POST /connectors/{name}/tasks``, ``/lease``, ``/learners`` and ``/report``, and ``GET /story``.
 
     ``current``: returns the lead and its logs, or None while there is none. ``contact_age_ms``: time since
-    the leader itself sent its last answered request to the broker.
+    the leader itself sent its last answered request to the broker. ``candidates``: see ``may_confirm``.
     """
 
     def __init__(
@@ -56,10 +56,12 @@ class LeaderRoutes:
         current: Callable[[], tuple[LeaderThread, Logs] | None],
         contact_age_ms: Callable[[], int],
         times: LeaseTimes,
+        candidates: Callable[[], Candidates | None] = lambda: None,
     ) -> None:
         self._current = current
         self._contact_age_ms = contact_age_ms
         self._times = times
+        self._candidates = candidates
         self._asked: dict[str, LastQuestion] = {}
 
     def all(self) -> dict[str, Handler]:
@@ -131,7 +133,7 @@ class LeaderRoutes:
         if current is None:
             return error_answer(409, "this member does not lead")
         now_ms = int(time.monotonic() * 1000)
-        if member_id not in current[0].standing.member_ids:
+        if member_id not in current[0].standing.members:
             return error_answer(409, "not a member of the last round: rejoin the group")
         self._asked[member_id] = LastQuestion(epoch, now_ms)
         self._asked = {k: a for k, a in self._asked.items() if now_ms - a.at_ms < FORGET_MS}
@@ -140,12 +142,14 @@ class LeaderRoutes:
             member_id,
             epoch,
             current=standing.epoch,
-            member_ids=standing.member_ids,
+            members=standing.members,
             absent=standing.absent,
+            candidates=self._candidates(),
             asked=self._asked,
             leader_contact_age_ms=self._contact_age_ms(),
             leader_session_ms=self._times.session_timeout_ms,
             recent_ms=3 * self._times.heartbeat_interval_ms,
+            margin_ms=standing.margin_ms,
             now_ms=now_ms,
         ):
             return json_answer(200, {"confirmed": True})

@@ -19,6 +19,7 @@ from cooperator.leader.endpoint import Endpoint, answer_health
 from cooperator.leader.evicted import Evicted, LastHeard
 from cooperator.leader.group_record import usable_bytes
 from cooperator.leader.leader_thread import LeaderThread, LeadRefused
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.machine import LeaderMachine
 from cooperator.leader.observability.conditions import Conditions
 from cooperator.leader.observability.group_inspector import seen_refusal
@@ -97,6 +98,7 @@ class LeaderService:
         self._lock = threading.Lock()
         self._desired: Desired | None = None
         self._facts = Facts()
+        self._candidates: Candidates | None = None
         self._policy = settings.policy
         self._contact_at = float("-inf")
         self._has_statuses = False
@@ -109,7 +111,9 @@ class LeaderService:
         self._logs: Logs | None = None
         self._lead: LeaderThread | None = None
         self._membership: Membership | None = None
-        self._routes = LeaderRoutes(self.current, self._leader_contact_age_ms, settings)
+        self._routes = LeaderRoutes(
+            self.current, self._leader_contact_age_ms, settings, lambda: self._candidates
+        )
         stock = StockRoutes(self.current, settings.group_id, self._fence, self.restart, self.status)
         self.forwarded = stock.forwarded
         """Handles user requests that stock workers forward; you may set its handler."""
@@ -188,6 +192,10 @@ class LeaderService:
             self._facts = facts
         if self._lead is not None:
             self._lead.submit(ev.FactsChanged(facts, current_event()))
+
+    def set_candidates(self, candidates: Candidates) -> None:
+        """Who may join, as of now. It does not wait for the lead's thread, which an outage may hold up."""
+        self._candidates = candidates
 
     def set_policy(self, policy: Policy) -> None:
         with self._lock:
@@ -299,7 +307,7 @@ class LeaderService:
             self._logs,
             claim=self._claim,
             on_refused=self.refused,
-            is_silent=lambda: self._leader_contact_age_ms() > settings.session_timeout_ms,
+            is_silent=lambda: self.is_silent,
             about={
                 "worker": f"{settings.owner.namespace}/{settings.owner.name}",
                 "group": settings.group_id,
@@ -337,6 +345,11 @@ class LeaderService:
         """The lead and its logs; None before the broker was reached."""
         lead, logs = self._lead, self._logs
         return None if lead is None or logs is None else (lead, logs)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the broker has not answered for this leader's session time-out."""
+        return self._leader_contact_age_ms() >= self.settings.session_timeout_ms
 
     def _leader_contact_age_ms(self) -> int:
         return int(min((time.monotonic() - self._contact_at) * 1000, 2**31))

@@ -1,6 +1,7 @@
 """The state of the lead for those that do not run on its thread."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cooperator.model import Epoch
 
@@ -11,14 +12,16 @@ class Standing:
 
     * ``epoch``: the members' epoch after the last delivered round; None during a round, and while not
       leading.
-    * ``member_ids``: the members of that round whose end is not proven.
+    * ``members``: the members of that round whose end is not proven: their identities by member id.
     * ``absent``: identities that departed before it, are still awaited, and whose end is not proven.
+    * ``margin_ms``: the margin of their leases.
     * ``protocol``: their protocol.
     * ``stock``: whether there are stock workers among them.
     """
 
     epoch: Epoch | None = None
-    member_ids: tuple[str, ...] = ()
+    members: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    margin_ms: int = 0
     protocol: str = ""
     stock: bool = False

@@ -109,7 +109,7 @@ class Writes:
                 state.memory.managed,
                 state.memory.orphans,
             )
-            out += self._write(self._unrefused(wanted, now_ms), "desired connectors", now_ms)
+            out += self._write(self._writable(wanted, now_ms), "desired connectors", now_ms)
         # In an adopted group only what is in its topic already may be passed over (see ``topic_refusal``).
         if self._write_window.is_behind:
             out += self._repeats.once("again", self._again(), now_ms)
@@ -119,7 +119,7 @@ class Writes:
             write = ev.WriteConfig(records, "restarts were requested", tuple(restarts))
             out += self._repeats.once(("restarts", *restarts), write, now_ms)
         for regroup in state.regroups.values():
-            if not self._in_use(regroup, now_ms):
+            if self._is_known(regroup.connector) and not self._in_use(regroup, now_ms):
                 records = task_records(regroup.connector, regroup.configs)
                 out += self._write(records, f"tasks of {regroup.connector}", now_ms)
         if not out and self._repeats.is_quiet(now_ms):
@@ -133,14 +133,22 @@ class Writes:
         self._state.regroups.pop(event.connector, None)
         return self._reply(lambda request, waiting: request in event.requests, ev.PostOutcome.AGAIN)
 
-    def _unrefused(self, records: tuple[ConfigRecord, ...], now_ms: int) -> tuple[ConfigRecord, ...]:
-        """The records without those that were refused, for now: the broker's limit may be raised."""
+    def _writable(self, records: tuple[ConfigRecord, ...], now_ms: int) -> tuple[ConfigRecord, ...]:
+        """The records without those of connectors whose state is not known, and without those that were
+        refused, for now: the broker's limit may be raised.
+        """
         state, wanted = self._state, grouped(records)
         for name, refused in [*state.refused.items()]:
             known = name in state.config.connectors or name in wanted
             if not known or wanted.get(name, refused.records) != refused.records:
                 del state.refused[name]
-        parts = (part for name, part in wanted.items() if self._may_try(name, part, now_ms))
+        parts = (
+            part
+            for name, part in wanted.items()
+            # Computed from an older state, it would lack what was written meanwhile, such as tasks, which a
+            # new reader of the log then finds before their connector, and drops.
+            if self._is_known(name) and self._may_try(name, part, now_ms)
+        )
         return tuple(record for part in parts for record in part)
 
     def _may_try(self, connector: str, records: tuple[ConfigRecord, ...], now_ms: int) -> bool:
@@ -157,8 +165,10 @@ class Writes:
         Stock workers read and count even the records of an aborted transaction, unless sources are
         exactly-once. Until there is a later record they are ahead of readers that do not.
         """
-        for name, connector in sorted(self._state.config.connectors.items()):
-            return ev.WriteConfig((TargetStateRecord(name, connector.target),), "members have read further")
+        connectors = self._state.config.connectors
+        for name in filter(self._is_known, sorted(connectors)):
+            target = connectors[name].target
+            return ev.WriteConfig((TargetStateRecord(name, target),), "members have read further")
         return ev.MakeSessionKey()
 
     def key_is_due(self, now_ms: int) -> bool:
@@ -189,10 +199,9 @@ class Writes:
         state = self._state
         if refused := self._refusal(event.request):
             return refused
-        if state.config.offset < self._unread.get(event.connector, -1):
+        if not self._is_known(event.connector):
             # Members will run something else than what was read last.
             return [ev.Reply(event.request, ev.PostOutcome.AGAIN)]
-        self._unread.pop(event.connector, None)
         committed = state.config.connectors.get(event.connector)
         if committed is None:
             return [ev.Reply(event.request, ev.PostOutcome.UNKNOWN_CONNECTOR)]
@@ -257,6 +266,13 @@ class Writes:
         if self._state.topic_refusal:
             return [ev.Reply(request, ev.PostOutcome.AGAIN)]
         return []
+
+    def _is_known(self, connector: str) -> bool:
+        """Whether everything of the connector that was written here has been read back."""
+        if self._state.config.offset < self._unread.get(connector, -1):
+            return False
+        self._unread.pop(connector, None)
+        return True
 
     def _may_write(self, now_ms: int) -> bool:
         state = self._state

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import signal
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -73,6 +74,7 @@ class LocalPlatform:
         if worker != self._stored:
             write_atomically(self._directory.manifest, dump([worker]))
             self._stored = worker
+        asked_at_ms = int(time.monotonic() * 1000)
         incarnations = self._look()
         past = past_ends(incarnations.values())
         removing = wanted.goal is Goal.REMOVE
@@ -83,6 +85,7 @@ class LocalPlatform:
             tuple(pod(process) for process in incarnations.values() if not process.removed),
             leader,
             lambda ended: ended | past,
+            asked_at_ms,
             incarnations,
         )
 

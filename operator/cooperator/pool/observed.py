@@ -57,6 +57,11 @@ class Pod:
     frozen_by: str = ""
     address: str | None = None
 
+    @property
+    def may_run(self) -> bool:
+        """Whether a process of it runs, or may start, without anything more being seen of it here."""
+        return self.phase is not Phase.ENDED or self.self_restarting
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

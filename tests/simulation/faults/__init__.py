@@ -1,6 +1,6 @@
 """Everything that can happen to a world, one class each. Only the faults in ``ALL`` happen, and
-``NodeIsInterrupted``, ``LearnersStall`` and those in ``DRAWN_APART``, which are drawn by themselves, so that
-earlier seeds keep their histories."""
+``NodeIsInterrupted``, ``LearnersStall``, ``OthersLoseBroker`` and those in ``DRAWN_APART``, which are drawn
+by themselves, so that earlier seeds keep their histories."""
 
 from tests.simulation.faults.base import Fault
 from tests.simulation.faults.brokers import BrokerCrashes, BrokerIsBusy, LogReaderHangs, LogsAreDown
@@ -26,6 +26,7 @@ from tests.simulation.faults.machines import (
     NodeLosesBroker,
     NodeLosesEverything,
     NodeLosesPower,
+    OthersLoseBroker,
 )
 from tests.simulation.faults.members import (
     LearnersStall,
@@ -115,6 +116,7 @@ __all__ = [
     "MemberIsKilled",
     "NodeIsInterrupted",
     "OperatorIsKilled",
+    "OthersLoseBroker",
     "PodIsDeleted",
     "PodIsDeletedByForce",
     "WorkerIsScaled",

@@ -42,8 +42,37 @@ class NodeLosesBroker(OfNode):
     def happen(self) -> str:
         node = self.node()
         self.cut(node, [BROKER])
-        # Above 20 s a promise is broken: docs/evidence/simulation.md, "What is not kept".
-        return f"{node} loses the broker {self.lasting(300, 20_000, lambda: self.join(node, [BROKER]))}"
+        return f"{node} loses the broker {self.lasting(300, 35_000, lambda: self.join(node, [BROKER]))}"
+
+
+class OthersLoseBroker(OfNode):
+    """All machines but one lose the broker, with the operators. Members on the last one are killed: their
+    next incarnations, of which nobody has heard, have the broker for themselves.
+    """
+
+    concerns_stock = False
+
+    def happen(self) -> str:
+        last, simulation = self.node(), self.simulation
+        operators = [f"op-{n}" for n in range(simulation.shape.operators)]
+        others = [*(node for node in simulation.cluster.machines if node != last), *operators]
+        killed = [m for m in simulation.members if m.place == last]
+        for place in others:
+            self.cut(place, [BROKER])
+
+        def kill() -> None:
+            for member in killed:
+                if member.alive:
+                    member.kill()
+
+        def heal() -> None:
+            for place in others:
+                self.join(place, [BROKER])
+
+        # They are members of the last round before, and their ends are proven afterwards.
+        simulation.scheduler.after(self.random.randint(0, 3_000), kill)
+        duration = self.lasting(15_000, 40_000, heal)
+        return f"all but {last} lose the broker {duration}; there {len(killed)} are killed"
 
 
 class NodeLosesApi(OfNode):

@@ -78,11 +78,6 @@ class NoTaskRunsTwice(Promise):
                 raise self.broken(f"a sink could not tell {stale}, which woke up too late, from {live}")
             return
         now_ms = self.simulation.now_ms
-        for jointly, elsewhere in ((one, other), (other, one)):
-            if jointly.member.runs_on_joint_word(now_ms):
-                if (jointly.epoch or (0, 0)) < (elsewhere.epoch or (0, 0)):
-                    return
-                raise self.broken(f"a sink could not tell {jointly}, which is cut off, from {elsewhere}")
         if one.member.counts(now_ms) and other.member.counts(now_ms):
             what = f"{one.task} runs twice" if one.task == other.task else "a unit runs twice"
             raise self.broken(f"{what}: {one}; {other}")
