@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cooperator.connectors.output import read_units
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.service import LeaderService
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.member_group import MemberGroup, MemberProcess
@@ -137,7 +138,13 @@ def test_a_drain_and_an_outage_of_two_minutes_in_mid_stream(
     starts = group.starts()
     broker.stop()
     down_at = time.monotonic()
-    eventually(lambda: time.monotonic() - down_at >= 120, 130, "the outage has lasted two minutes")
+
+    def is_over() -> bool:
+        # The host knows its pods meanwhile.
+        leader.set_candidates(Candidates(frozenset(WORKERS), int(time.monotonic() * 1000)))
+        return time.monotonic() - down_at >= 120
+
+    eventually(is_over, 130, "the outage has lasted two minutes")
     broker.start()
     write_files(group.directory / "in", FILES // 2, FILES * 3 // 4)
     assert_exact(group, FILES * 3 // 4)

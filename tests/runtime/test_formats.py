@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cooperator.connectors import find, validate
 from cooperator.connectors.bounds import allowed_options, is_allowed
-from cooperator.connectors.formats import FORMATS, Value
+from cooperator.connectors.formats import FORMATS, Value, defaults
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.references import Resolver
@@ -296,9 +296,9 @@ def test_an_option_is_set_once_however_it_is_spelled() -> None:
     }
     assert "sets path twice; remove one of both" in refused(config)
     del config["sink.options.path"]
-    assert handed(config).of_sink(0) == {"path": "/b"}
+    assert handed(config).of_sink(0) == {**defaults("json", "sink"), "path": "/b"}
     units = json.dumps([{"sink.options.Path": "/c"}])
-    assert handed({**config, "units": units}).of_sink(0) == {"path": "/c"}
+    assert handed({**config, "units": units}).of_sink(0) == {**defaults("json", "sink"), "path": "/c"}
     assert find("spark").outputs(handed({**config, "units": units}))[0].directory == "/c"
 
 
@@ -316,12 +316,19 @@ def test_ordinary_options_pass_under_sparks_own_names() -> None:
     options = handed(config)
     assert (options.source_format, options.sink_format) == ("csv", "parquet")
     assert options.of_source(0) == {
+        **defaults("csv", "source"),
         "path": "s3a://lake/in/{a,b}/*.csv",
         "header": "true",
         "maxFilesPerTrigger": "3",
         "compression": "gzip",
     }
     assert options.of_sink(0) == {"path": "/data/my%20out", "compression": "ZSTD"}
+
+
+def test_a_connector_overrides_a_default_however_it_is_spelled() -> None:
+    config = {"source.format": "csv", "source.options.path": "/a", "source.options.MULTILINE": "false"}
+    given = handed({**config, "sink.format": "noop"}).of_source(0)
+    assert given == {**defaults("csv", "source"), "path": "/a", "multiLine": "false"}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cooperator.connectors.microbatch.batches import BatchFailed
 from cooperator.connectors.postgres import describe_table
-from cooperator.connectors.postgres_lines import can_be_lines
+from cooperator.connectors.postgres_lines import can_be_lines, texts
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster
@@ -110,13 +110,60 @@ def test_any_text_is_read_back_as_it_was(
 ) -> None:
     alphabet = st.one_of(st.sampled_from("\\\t\n\r[ \x1f\x7f\x80\uffff"), st.characters(codec="utf-8"))
     text = st.text(alphabet.filter(lambda each: each != "\0"), max_size=30)
-    texts = data.draw(st.lists(text, min_size=300, max_size=300))
+    values = data.draw(st.lists(text, min_size=300, max_size=300))
     name = f"{unique}-{data.draw(st.uuids())}"
     columns = {"number": ("integer", "CAST(offset AS INT)"), "value": ("text", "text")}
-    task = copied(session, cluster, postgres, name, columns, [text.encode() for text in texts])
+    task = copied(session, cluster, postgres, name, columns, [text.encode() for text in values])
     assert task.error is None
     found = postgres.query(f"SELECT value FROM {name.replace('-', '_')} ORDER BY number")
-    assert [value for (value,) in found] == texts
+    assert [value for (value,) in found] == values
+
+
+TIMES = (
+    *("2024-01-01T00:00:00.123456", "1969-12-31T23:59:59.5", "9999-12-31T23:59:59.999999"),
+    # Both are half past two in Berlin, and the third is no time of day there.
+    *("2024-10-27T00:30:00", "2024-10-27T01:30:00", "2024-03-31T02:30:00"),
+    *("+10000-01-01T00:00:00", "+29427-12-31T23:59:59.999999"),
+    *("0001-01-01T00:00:00", "0000-12-31T23:59:59.999999", "-0043-03-15T12:00:00", "-4712-01-01T00:00:00"),
+)
+
+
+def as_postgres_has_it(time: str) -> str:
+    year, _, rest = time.lstrip("+-").partition("-")
+    if time.startswith(("-", "0000")):
+        return f"{int(year) + 1:04}-{rest} BC"
+    return f"{year}-{rest}"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "+14:00"])
+def test_a_time_is_the_same_in_every_zone_and_century(session: Any, postgres: Postgres, zone: str) -> None:
+    """The zone is the session's, as ``spec.spark.conf`` may set it, and the database's."""
+    import pyspark.sql.functions as F  # noqa: N812
+
+    own = session.newSession()
+    own.conf.set("spark.sql.session.timeZone", zone)
+    moments = [f"SELECT TIMESTAMP_NTZ'{time}' AS local, TIMESTAMP'{time}Z' AS at" for time in TIMES]
+    rows = own.sql(" UNION ALL ".join(moments)).select(
+        "at", "local", F.col("local").cast("date").alias("day")
+    )
+    rows = rows.withColumn("all", F.array("at", F.lit(None)))
+    columns = {
+        "at": "timestamp with time zone",
+        "local": "timestamp without time zone",
+        "day": "date",
+        "all": "timestamp with time zone[]",
+    }
+    said = texts(rows, columns).rows.collect()
+    with postgres.session() as connection:
+        connection.execute(f"SET timezone = '{'UTC' if zone == '+14:00' else zone}'".encode())
+        for time, each in zip(TIMES, said, strict=True):
+            wanted = as_postgres_has_it(time)
+            [found] = connection.execute(
+                "SELECT %s::timestamptz AT TIME ZONE 'UTC' = %s::timestamp, %s::timestamp = %s::timestamp, "
+                "%s::date = (%s::timestamp)::date, (%s::timestamptz[])[1] = %s::timestamptz",
+                (each.at, wanted, each.local, wanted, each.day, wanted, each["all"], each.at),
+            ).fetchall()
+            assert found == (True, True, True, True), (time, each)
 
 
 def test_text_that_is_no_utf_8_gets_replacement_characters(

@@ -13,6 +13,7 @@ from cooperator.connectors.dead_letters import Letter
 from cooperator.connectors.decoding import fields_of_value
 from cooperator.connectors.files_position_offsets import directory
 from cooperator.connectors.files_target import KafkaToFilesOptions
+from cooperator.connectors.formats import defaults
 from cooperator.connectors.intents.batches import FileBatches, FilePlan
 from cooperator.connectors.intents.collected_stager import CollectedStager
 from cooperator.connectors.intents.directory import Directory
@@ -98,7 +99,7 @@ def _parts(
     file_format = FileFormat(
         options.format,
         options.partition_by,
-        {"header": "true"} if options.format == "csv" else {},
+        {**defaults(options.format, "sink"), **({"header": "true"} if options.format == "csv" else {})},
         options.flush_size,
     )
     avro = reader_of(options)
@@ -250,6 +251,10 @@ def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
     check_partition_by(options.partition_by, rows)
     untyped: Any = rows
     in_files = [column for column in rows.columns if column not in options.partition_by]
+    if options.format == "csv" and len(in_files) == 1 and rows.schema[in_files[0]].nullable:
+        problem = f"cannot have {in_files[0]} as its only column: its null is an empty line, which is no row"
+        remedy = f"select another column as well, or coalesce({in_files[0]}, '')"
+        raise OptionError([Problem("format", options.format, problem, remedy)])
     schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
     file_format = _java(rows, f"{_DATASOURCES}.{_FORMATS[options.format]}")()
     _java(rows, f"{_DATASOURCES}.DataSourceUtils").verifySchema(file_format, schema, False)

@@ -147,6 +147,29 @@ _ALL: Final = (
         for name in ("jdbc", "hive", "statestore", "state-metadata", "foreach", "foreachBatch", "table")
     ),
 )
+_TIMES_WRITTEN: Final = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeFormat": "HH:mm:ss.SSSSSS",
+}
+"""Spark cuts timestamps to milliseconds, and shows instants in the zone of the session."""
+JSON_WRITTEN: Final = {**_TIMES_WRITTEN, "ignoreNullFields": "false"}
+_RFC_4180: Final = {"escape": '"'}
+"""Spark escapes quotes by backslashes, which no other reader takes for that."""
+_DEFAULTS: Final[Mapping[tuple[str, Side], Mapping[str, str]]] = {
+    # Spark reads an empty text as null where nullValue is empty; so it is what no field is.
+    ("csv", "source"): {**_RFC_4180, "multiLine": "true", "nullValue": "\0null\0"},
+    ("csv", "sink"): {
+        **_RFC_4180,
+        **_TIMES_WRITTEN,
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+    },
+    ("json", "sink"): JSON_WRITTEN,
+    ("xml", "sink"): _TIMES_WRITTEN,
+}
+"""Options with which any reader finds the values that were written, where Spark's own defaults differ."""
 FORMATS: Final[Mapping[str, Format]] = {each.name.lower(): each for each in _ALL}
 """Spark's own formats, by their names in lower case."""
 FILE_SINKS: Final = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
@@ -268,6 +291,11 @@ def _spelled(
         return listed[0]
     there = ", ".join(sorted(options)) or "none"
     raise refuse(f"is not an option of the {side} {known.name}", f"remove it, or use one of: {there}", blamed)
+
+
+def defaults(format_name: str, side: Side) -> Mapping[str, str]:
+    """Returns the options that a format has here unless a Connector sets them."""
+    return _DEFAULTS.get((format_name.lower(), side), {})
 
 
 def is_up_to(value: str, largest: int) -> bool:

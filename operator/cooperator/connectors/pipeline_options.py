@@ -15,6 +15,7 @@ from cooperator.connectors.formats import (
     Side,
     checked_format,
     checked_options,
+    defaults,
     is_path,
 )
 from cooperator.connectors.options import Names, anchored, option, refuse
@@ -229,10 +230,14 @@ class PipelineOptions(KafkaOptions):
 
     def of_source(self, unit: int) -> dict[str, str]:
         """Returns the options that Spark's reader is given, under Spark's own names."""
-        return checked_options(self.source_format, "source", self._given("source", unit))
+        return self._options("source", self.source_format, unit)
 
     def of_sink(self, unit: int) -> dict[str, str]:
-        return checked_options(self.sink_format, "sink", self._given("sink", unit))
+        return self._options("sink", self.sink_format, unit)
+
+    def _options(self, side: Side, format_name: str, unit: int) -> dict[str, str]:
+        given = checked_options(format_name, side, self._given(side, unit))
+        return {**defaults(format_name, side), **given}
 
     def _given(self, side: Side, unit: int) -> list[tuple[str, str, str]]:
         """Returns (name, value, option at fault): those of a unit replace others of the same spelling."""

@@ -5,7 +5,10 @@ Spark's tasks make lines of them (``CopyLine``), so no value of a row becomes an
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cooperator.connectors.formats import JSON_WRITTEN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -15,6 +18,8 @@ _AS_TEXT: Final = re.compile(
     r"(tinyint|smallint|int|bigint|float|double|decimal\(\d+,\d+\)|date|timestamp_ntz|void)\Z"
 )
 _JSON: Final = ("json", "jsonb")
+_MICROSECOND: Final = Decimal("0.000001")
+_LONGEST_TIME: Final = 100
 
 
 class Texts(NamedTuple):
@@ -75,14 +80,16 @@ def _text(value: "Column", kind: "DataType", held: str) -> "Column":
     from pyspark.sql import types as T  # noqa: N812
 
     if held in _JSON and isinstance(kind, T.ArrayType | T.StructType | T.MapType):
-        return F.to_json(value, {"ignoreNullFields": "false"})
+        return F.to_json(value, JSON_WRITTEN)
     match kind:
         case T.BooleanType():
             return F.when(value, F.lit("t")).when(~value, F.lit("f"))
         case T.BinaryType():
             return F.concat(F.lit(r"\x"), F.lower(F.hex(value)))
         case T.TimestampType():
-            return F.concat(value.cast("string"), F.lit("+00"))
+            return _as_postgres_writes(_in_utc(value), "+00")
+        case T.DateType() | T.TimestampNTZType():
+            return _as_postgres_writes(value)
         case T.ArrayType():
             of_element, inner = kind.elementType, held.removesuffix("[]")
 
@@ -97,3 +104,29 @@ def _text(value: "Column", kind: "DataType", held: str) -> "Column":
         case T.StringType():
             return value
     return value.cast("string")
+
+
+def _in_utc(value: "Column") -> "Column":
+    """Returns an instant's date and time in UTC, whatever the session's zone is."""
+    import pyspark.sql.functions as F  # noqa: N812
+
+    seconds = (F.unix_micros(value).cast("decimal(20,0)") * F.lit(_MICROSECOND)).cast("decimal(18,6)")
+    return F.expr("TIMESTAMP_NTZ '1970-01-01 00:00:00'") + F.make_dt_interval(secs=seconds)
+
+
+def _as_postgres_writes(value: "Column", zone: str = "") -> "Column":
+    """Returns the text of a date or time. Spark writes years as ISO 8601 does: the year 0, years before it
+    with a minus, and those of five digits with a plus. PostgreSQL has none of these, and writes BC.
+    """
+    import pyspark.sql.functions as F  # noqa: N812
+
+    text = F.concat(value.cast("string"), F.lit(zone))
+    year = F.regexp_extract(text, r"^-?(\d+)", 1).cast("int") + 1
+    before_christ = F.concat(
+        F.lpad(year.cast("string"), 4, "0"), F.regexp_replace(text, r"^-?\d+", ""), F.lit(" BC")
+    )
+    return (
+        F.when(text.startswith("+"), F.substring(text, 2, _LONGEST_TIME))
+        .when(text.startswith("-") | text.startswith("0000"), before_christ)
+        .otherwise(text)
+    )

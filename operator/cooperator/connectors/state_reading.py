@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.fence import DIRECTORY as FENCE
+from cooperator.connectors.formats import JSON_WRITTEN
 from cooperator.connectors.offset_operations import Subject, check_owner, places
 from cooperator.connectors.offsets.sources import UnitPlace
 from cooperator.connectors.offsets.unit_log import commit_version, reached
@@ -323,4 +324,4 @@ def _declared(frame: "DataFrame", name: str) -> "Column":
 def _json(column: "Column") -> "Column":
     from pyspark.sql import functions as f
 
-    return f.to_json(f.struct(column.alias("_")), {"ignoreNullFields": "false"})
+    return f.to_json(f.struct(column.alias("_")), JSON_WRITTEN)

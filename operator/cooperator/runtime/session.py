@@ -83,6 +83,8 @@ def spark_conf(
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(settings.state_dir / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
+        # INT96, the default, is read as a time of another century by most readers if it is beyond 2262.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.files.maxPartitionBytes": "16m",
         # Small files share a partition.
