@@ -42,6 +42,11 @@ def test_names_of_any_topics_are_short_and_differ(one: str, other: str) -> None:
     assert (name(path, one) == name(path, other)) == (one == other)
 
 
+@given(st.text("abc.-_", min_size=1, max_size=249))
+def test_no_topic_has_files_that_readers_pass_over(topic: str) -> None:
+    assert not name(f"part-00000-{JOB}-c000.json.staged", topic).startswith(("_", "."))
+
+
 def test_a_file_of_another_program_is_told() -> None:
     with pytest.raises(ValueError, match=r"data\.parquet is not named as Spark names files"):
         placed("data.parquet")

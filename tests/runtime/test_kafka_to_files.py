@@ -112,13 +112,23 @@ def test_a_topic_that_was_created_again_is_reported_or_read_from_its_beginning(
     [
         ({"transform.sql": "SELECT count(*) AS n FROM input"}, "'transform.sql' = 'SELECT count"),
         ({"partition.by": "day"}, "'partition.by' = 'day': does not name a column of the rows"),
+        (
+            {"partition.by": "_day", "transform.sql": "SELECT offset, 1 AS _day FROM input"},
+            "'partition.by' = '_day': begins as names of directories do that most readers pass over",
+        ),
         ({"path": "hdfs://names/out"}, "'path' = 'hdfs://names/out': is neither in a file system"),
         (
             {"format": "csv", "transform.sql": "SELECT STRING(value) AS text FROM input"},
             "'format' = 'csv': cannot have text as its only column: its null is an empty line",
         ),
     ],
-    ids=["rows that move", "a missing column", "another file system", "rows that may be empty lines"],
+    ids=[
+        "rows that move",
+        "a missing column",
+        "a hidden directory",
+        "another file system",
+        "rows that may be empty lines",
+    ],
 )
 def test_a_configuration_that_cannot_work_is_refused_with_its_option(
     spark: SparkBench, tmp_path: Path, unique: str, options: dict[str, str], problem: str

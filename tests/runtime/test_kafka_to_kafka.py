@@ -1,9 +1,11 @@
 """Topics to topics on a real broker and a real Spark: the copy has every record once."""
 
 import time
+from random import Random
 
 import pytest
 
+from cooperator.connectors.topics import ensure_topic
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
@@ -149,3 +151,31 @@ def test_a_select_that_cannot_work_fails_the_task_when_it_starts(
     assert "option 'transform.sql'" in trace
     assert problem in trace
     assert spark.heard.reasons[task, 1] == "InvalidOption"
+
+
+def test_what_one_topic_takes_fits_into_another_one_and_a_refusal_names_the_topic_and_the_option(
+    spark: SparkBench, unique: str
+) -> None:
+    """The target of the second connector has a smaller limit, as its option does not."""
+    source, small = f"{unique}-in", f"{unique}-small"
+    spark.create_topic(source, 1)
+    # Kafka counts 72 bytes more, and the copy's compression of what cannot be compressed some 90.
+    large = Random(1).randbytes(1_048_588 - 200)
+    spark.produce(source, [large])
+    ensure_topic(spark.client, small, 1, -1, {"max.message.bytes": "500000"})
+    configs = {
+        name: copy(topics=source, topic=target, task_units=f"{source}-0", isolation_level="read_committed")
+        for name, target in ((f"{unique}-copied", f"{unique}-out"), (f"{unique}-refused", small))
+    }
+    spark.create_topic(f"{unique}-out", 1)
+    tasks = {name: TaskId(name, 0) for name in configs}
+    for name, task in tasks.items():
+        spark.start(task, configs[name])
+    eventually(lambda: [value for _, value in spark.records(f"{unique}-out")] == [large], 60)
+    refused = tasks[f"{unique}-refused"]
+    eventually(lambda: spark.heard.of(refused)[-1:] == [("failed", 1)], 60)
+    assert (
+        f"exceeds option 'message.max.bytes', or max.message.bytes of topic {small}; raise both"
+        in spark.heard.traces[refused, 1]
+    )
+    spark.stop(tasks[f"{unique}-copied"])

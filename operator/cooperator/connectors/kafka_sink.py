@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.access import KafkaOptions
 from cooperator.connectors.base import Cancelled, Delivered, Delivery, UnitContext
@@ -30,6 +30,12 @@ _LOOK_S = 30.0
 DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Consumers of the topic need isolation.level=read_committed.")
 
 
+TOPIC_MAX_BYTES: Final = 1_048_588
+"""The default of ``max.message.bytes``: a record that one topic has taken fits into another one."""
+REQUEST_OVERHEAD: Final = 100
+"""Clients compare an upper bound of what a record takes in its batch, which is this much larger at most."""
+
+
 class KafkaSinkOptions(KafkaOptions):
     replication: int = option(
         "topic.replication.factor",
@@ -39,7 +45,10 @@ class KafkaSinkOptions(KafkaOptions):
         ge=-1,
     )
     max_record: int = option(
-        "message.max.bytes", 1_000_000, expected="the maximum size of a record, in bytes", ge=1_000
+        "message.max.bytes",
+        TOPIC_MAX_BYTES,
+        expected="the maximum size of a record, in bytes; the default is that of Kafka's topics",
+        ge=1_000,
     )
     transaction_timeout_ms: int = option(
         "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
@@ -67,7 +76,7 @@ def unit_writer(
         producer={
             "compression.type": "lz4",
             "linger.ms": 20,
-            "message.max.bytes": options.max_record,
+            "message.max.bytes": options.max_record + REQUEST_OVERHEAD,
             "partitioner": "murmur2_random",  # Java's: a key keeps its partition with any client
             "queue.buffering.max.kbytes": 32_768,
         },

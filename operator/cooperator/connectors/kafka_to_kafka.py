@@ -17,7 +17,7 @@ from cooperator.connectors.conversion import Conversion, ConversionOptions, conv
 from cooperator.connectors.dead_letters import LETTER_BYTES, Letter, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
-from cooperator.connectors.kafka_sink import DELIVERED
+from cooperator.connectors.kafka_sink import DELIVERED, REQUEST_OVERHEAD
 from cooperator.connectors.kafka_source import (
     consumer_settings,
     partition_lag,
@@ -149,7 +149,7 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
             java={**of_java(options), "isolation.level": options.isolation_level},
             producer={
                 **of_java(options),
-                "max.request.size": str(max_record),
+                "max.request.size": str(max_record + REQUEST_OVERHEAD),
                 "transaction.timeout.ms": str(options.transaction_timeout_ms),
             },
             limits=_limits(options, len(context.units)),

@@ -160,9 +160,12 @@ def partitioned(writer: "DataStreamWriter", stream: "DataFrame", names: Sequence
 
 
 def check_partition_by(names: Sequence[str], rows: "DataFrame") -> None:
-    """Raises OptionError for a column of ``partition.by`` that the rows lack."""
+    """Raises OptionError for a column of ``partition.by`` that the rows lack, or that would hide them."""
     columns = {column.lower() for column in rows.columns}
     for name in names:
+        if name.startswith(("_", ".")):
+            problem = "begins as names of directories do that most readers pass over"
+            raise OptionError([Problem("partition.by", name, problem, "select it under another name")])
         if name.lower() not in columns:
             there = ", ".join(rows.columns)
             raise OptionError(

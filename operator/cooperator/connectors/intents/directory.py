@@ -16,7 +16,7 @@ from cooperator.connectors.outputs import LOCAL, normal
 from cooperator.connectors.places import NoPlace, Place, StorePlace, create, prove, store_place
 from cooperator.connectors.units import Layout
 
-_LAYOUT: Final = "layout.json"
+_LAYOUT: Final = "layout"
 _TYPES: Final = "types.arrow"
 _DEFAULT_FS: Final = "spark.hadoop.fs.defaultFS"
 

@@ -2,8 +2,9 @@
 
 ``TOPIC+PARTITION+OFFSET.TERM-GENERATION-ATTEMPT-BASE-BATCH[-NUMBER].ENDING``, below directories
 ``COLUMN=VALUE`` where rows are partitioned. ``OFFSET`` is the first that the batch read of the unit, with 20
-digits. No topic's name has a plus sign. ``BASE`` is that of the session (see ``machine``). ``BATCH`` is
-chance, so that no name is used twice, also after offsets were altered.
+digits. No topic's name has a plus sign; one that begins as names do that readers pass over (``_``, ``.``) has
+one before it. ``BASE`` is that of the session (see ``machine``). ``BATCH`` is chance, so that no name is used
+twice, also after offsets were altered.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 
 _TOPIC_LIMIT: Final = 120
 """File systems allow names of 255 bytes."""
+_PASSED_OVER: Final = ("_", ".")
 _FOLDER: Final = re.compile(r"range-(\d+)/")
 _WRITTEN: Final = re.compile(rf"part-(\d{{5,}})-.*?[.-]c\d{{3,}}(\.[^/]+){re.escape(STAGED_ENDING)}\Z")
 
@@ -51,6 +53,8 @@ def unit_part(partition: Partition) -> str:
     topic = partition.topic
     if len(topic) > _TOPIC_LIMIT:
         topic = f"{topic[:_TOPIC_LIMIT]}~{hashlib.sha256(topic.encode()).hexdigest()[:12]}"
+    if topic.startswith(_PASSED_OVER):
+        topic = f"+{topic}"
     return f"{topic}+{partition.number}"
 
 

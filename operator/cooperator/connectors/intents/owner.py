@@ -8,7 +8,8 @@ from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.output import HIDDEN
 from cooperator.connectors.places import Place, create, directories, names
 
-_OWNER: Final = "owner.json"
+_OWNER: Final = "owner"
+"""No name of ours ends as files of data do: a glob such as ``**/*.json`` finds those alone."""
 _SPARK_LOG: Final = "_spark_metadata"
 
 

@@ -15,7 +15,7 @@ from cooperator.model import Epoch
 
 VERSION: Final = 1
 _DIGITS: Final = 20
-_NUMBER = re.compile(rf"([0-9]{{{_DIGITS}}})\.json\Z")
+_NUMBER = re.compile(rf"([0-9]{{{_DIGITS}}})\.intent\Z")
 
 
 class Session(NamedTuple):
@@ -113,7 +113,7 @@ class Intent:
 
 def file_of(number: int) -> str:
     """Returns the name of an intent's file; names sort as numbers do."""
-    return f"{number:0{_DIGITS}}.json"
+    return f"{number:0{_DIGITS}}.intent"
 
 
 def number_of(name: str) -> int | None:

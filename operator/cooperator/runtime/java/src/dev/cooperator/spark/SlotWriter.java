@@ -42,12 +42,7 @@ final class SlotWriter {
   private final KafkaProducer<byte[], byte[]> producer;
   private final Map<UTF8String, String> topics = new HashMap<>();
   private volatile Exception failure;
-  private final Callback callback =
-      (metadata, error) -> {
-        if (error != null && failure == null) {
-          failure = error;
-        }
-      };
+  private final Callback callback = (metadata, error) -> failed(error);
 
   /** Begins the transaction. Throws {@link NotOpen} if the session's producer of the slot is not here. */
   SlotWriter(Target target, SlotWork work) {
@@ -71,7 +66,6 @@ final class SlotWriter {
     Integer partition = isNull(row, columns.partition()) ? null : row.getInt(columns.partition());
     Long timestampMs = isNull(row, columns.timestamp()) ? null : row.getLong(columns.timestamp()) / 1000;
     byte[] key = isNull(row, columns.key()) ? null : row.getBinary(columns.key());
-    boolean hadFailed = failure != null;
     producer.send(
         new ProducerRecord<>(
             topic,
@@ -80,16 +74,10 @@ final class SlotWriter {
             key,
             isNull(row, columns.value()) ? null : row.getBinary(columns.value()),
             isNull(row, columns.headers()) ? null : headers(row.getArray(columns.headers()))),
-        callback);
+        (metadata, error) ->
+            failed(error instanceof RecordTooLargeException ? tooLarge(topic, key, error) : error));
     // A refusal of the client itself is told before send() returns.
-    if (!hadFailed && failure instanceof RecordTooLargeException) {
-      throw new IllegalArgumentException(
-          "a record with key "
-              + (key == null ? "null" : new String(key, StandardCharsets.UTF_8))
-              + " exceeds option 'message.max.bytes'; raise it, and max.message.bytes of topic "
-              + topic,
-          failure);
-    }
+    check();
   }
 
   /** Writes what stands for the records that are left out; returns their number. */
@@ -149,6 +137,23 @@ final class SlotWriter {
   /** Drops what is not committed. The slot's producer is gone afterwards. */
   void abort() {
     SlotProducers.drop(id, producer);
+  }
+
+  /** Names what to raise where the client, or the broker, refuses a record. */
+  private static Exception tooLarge(String topic, byte[] key, Exception refusal) {
+    return new IllegalArgumentException(
+        "a record with key "
+            + (key == null ? "null" : new String(key, StandardCharsets.UTF_8))
+            + " exceeds option 'message.max.bytes', or max.message.bytes of topic "
+            + topic
+            + "; raise both",
+        refusal);
+  }
+
+  private void failed(Exception error) {
+    if (error != null && failure == null) {
+      failure = error;
+    }
   }
 
   private void check() throws Exception {
