@@ -88,6 +88,35 @@ def test_rows_take_the_place_of_those_with_their_key_and_go_when_their_record_ha
     spark.stop(*tasks)
 
 
+def test_a_null_in_the_key_of_an_upsert_fails_the_task_or_makes_a_letter_wherever_batches_end(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    table = table_of(unique)
+    postgres.query(f"CREATE TABLE {table} (id bigint UNIQUE, note text)")
+    spark.produce(
+        unique, [{"key": None, "value": "a"}, {"key": "1", "value": "b"}, {"key": None, "value": "c"}]
+    )
+    sql = "SELECT CAST(CAST(key AS STRING) AS BIGINT) AS id, CAST(value AS STRING) AS note FROM input"
+    config = sink(postgres, insert_mode="upsert", pk_fields="id", transform_sql=sql, topics=unique)
+    config |= {"table.name.format": table, "task.units": f"{unique}-0"}
+    task = TaskId(unique, 0)
+    attempt = spark.start(task, config)
+    eventually(lambda: spark.heard.of(task)[-1:] == [("failed", attempt)], 60)
+    assert (
+        "column id is null, and is in the key by which rows replace others"
+        in spark.heard.traces[task, attempt]
+    )
+    assert postgres.query(f"SELECT count(*) FROM {table}") == [(0,)]
+
+    dead = f"{unique}-dead"
+    tolerant = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": dead}
+    spark.create_topic(dead, 1)
+    spark.start(task, {**config, **tolerant})
+    eventually(lambda: len(spark.messages(dead)) == 2, 60)
+    eventually(lambda: postgres.query(f"SELECT * FROM {table}") == [(1, "b")], 60)
+    spark.stop(task)
+
+
 def test_every_type_finds_its_column_in_a_table_that_is_created(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:

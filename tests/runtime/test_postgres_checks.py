@@ -99,6 +99,22 @@ def test_a_null_is_refused_where_the_column_needs_a_value_unless_the_row_is_dele
     assert missing(["name"], table) == ["id"], "at has a default"
 
 
+@pytest.mark.parametrize("table", [None, Table("t", {"a": "text", "b": "bigint"}, [("a", "b")])])
+def test_a_null_in_the_key_of_an_upsert_is_refused_whatever_else_the_batch_has(
+    spark: SparkBench, table: Table | None
+) -> None:
+    """A unique index that is no primary key has room for many of them; a batch would keep the last."""
+    rows = {"a": ["x", "x", "x", None], "b": [1, None, None, 1], "__deleted": [False, False, True, False]}
+    context: Any = Unit()
+    session = spark.runtime.session(Event()).newSession()
+    good, failed = sift(pa.table(rows), session, lambda found: storable(found, table, ("a", "b")), context)
+    assert [each.column("b").to_pylist() for each in good] == [[1]]
+    assert [each.row for each in failed] == [1, 2, 3]
+    columns = ["b", "b", "a"]
+    for column, each in zip(columns, failed, strict=True):
+        assert f"column {column} is null, and is in the key by which rows replace others" in str(each.error)
+
+
 @pytest.mark.parametrize(
     ("kind", "held"),
     [("boolean", "bigint"), ("date", "numeric"), ("array<int>", "integer"), ("double", "integer")],

@@ -6,7 +6,7 @@ raises an error of Spark, and its record is left out like any other that cannot 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from cooperator.connectors.options import OptionError, Problem
@@ -25,11 +25,13 @@ _SPARK_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _SPARK_REAL = ("float", "double")
 
 
-def storable(rows: "DataFrame", table: Table | None = None) -> "DataFrame":
+def storable(rows: "DataFrame", table: Table | None = None, key: Collection[str] = ()) -> "DataFrame":
     """Returns the rows with text that PostgreSQL can hold; with ``table`` their values fit its columns, too.
 
     Bytes that are not valid UTF-8 (of a CAST) become U+FFFD; a row with the character U+0000 fails, and so
-    does one with a value that does not fit. Raises ``OptionError`` when no value of a column fits.
+    does one with a value that does not fit. So does one with a null in the ``key`` of an upsert: a unique
+    index takes such rows for different ones, and a batch for one. Raises ``OptionError`` when no value of a
+    column fits.
     """
     import pyspark.sql.functions as F  # noqa: N812
 
@@ -43,6 +45,9 @@ def storable(rows: "DataFrame", table: Table | None = None) -> "DataFrame":
         if kind == "string":
             problem = "contains the character U+0000, which PostgreSQL does not support in text"
             problems.append((found.contains("\0"), problem))
+        if name in key:
+            problem = "is null, and is in the key by which rows replace others: see pk.fields"
+            problems.append((found.isNull(), problem))
         if table is not None and name in table.columns:
             problems += _misfits(found, name, kind, table)
             if name in table.required:

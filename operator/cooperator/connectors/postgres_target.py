@@ -187,11 +187,18 @@ def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresO
         raise _refused("transform.sql", given, problem, "select them, or give them a default")
 
 
+def key_of(table: Table | None, options: KafkaToPostgresOptions) -> tuple[str, ...]:
+    """Returns the columns by which a row replaces another one; none if rows are only inserted."""
+    if options.mode == "append":
+        return ()
+    return options.key or (table.unique[0] if table is not None and table.unique else ())
+
+
 def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) -> tuple[str, ...]:
     if options.mode == "append":
         return ()
     written = ",".join(options.key) or None
-    key = options.key or (table.unique[0] if table.unique else ())
+    key = key_of(table, options)
     if set(key) not in [set(columns) for columns in table.unique] or not key:
         problem = f"table {table.name} has no unique index over {', '.join(key) or 'any column'}"
         raise _refused(

@@ -37,6 +37,7 @@ from cooperator.connectors.postgres_target import (
     SOURCE,
     FittedTable,
     KafkaToPostgresOptions,
+    key_of,
     table_name,
     target_of,
 )
@@ -207,8 +208,9 @@ def _query(
 
 
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
-    """Returns the rows of a conversion; with ``table`` their values fit its columns."""
-    return storable(rows if options.select else fields_of_value(rows), table)
+    """Returns the rows of a conversion. Where records are left out, their values fit ``table``."""
+    checked = table if options.tolerance == "all" else None
+    return storable(rows if options.select else fields_of_value(rows), checked, key_of(table, options))
 
 
 def chunks_of(parts: list[Part], target: TargetOf, topic: str) -> list[Chunk]:
@@ -272,7 +274,8 @@ class _Unit:
         return ()
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
-        return as_rows(rows, self._options, self._described() if self._options.tolerance == "all" else None)
+        is_asked = self._options.tolerance == "all" or self._options.mode == "upsert"
+        return as_rows(rows, self._options, self._described() if is_asked else None)
 
     def _described(self) -> Table | None:
         if self._table is None:
