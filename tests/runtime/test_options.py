@@ -12,6 +12,7 @@ from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.files_source import FilesToKafkaOptions
 from cooperator.connectors.options import OptionError, Options, option_names, parse
 from cooperator.connectors.reference import CLASSES
+from cooperator.connectors.tablelogs.options import TableToKafkaOptions
 
 FILES = {"path": "/data/in", "topic": "lines"}
 COPY = {"topics": "lines", "topic": "copy.{topic}"}
@@ -387,3 +388,20 @@ def test_references_get_no_suggestions() -> None:
         parse(find("kafka-to-files").options, {**written, "format": "parqet"}, written)
     [problem] = refused.value.problems
     assert (problem.value, problem.remedy) == ("${env:FORMAT}", "use parquet, json or csv")
+
+
+@given(
+    tables=st.lists(st.from_regex(r"([ab_]{1,2}\.)?[ab_]{1,2}", fullmatch=True), min_size=1, unique=True),
+    topic=st.sampled_from(["{table}", "{schema}.{table}", "{schema}_{table}", "all", "of.{schema}"]),
+)
+def test_two_tables_share_a_topic_only_if_it_is_not_named_after_a_table(
+    tables: list[str], topic: str
+) -> None:
+    config = {**ROWS, "connector.class": "postgres-to-kafka", "topic": topic}
+    del config["tables"]
+    options = parse(TableToKafkaOptions, {**config, "tables.regex": ".*"})
+    topics = [options.target(table) for table in tables]
+    assert (options.together(tables) is None) == (len(set(topics)) == len(tables) or "{table}" not in topic)
+    if found := options.together(tables):
+        with pytest.raises(OptionError, match="stands for one topic of two of the tables; write"):
+            parse(TableToKafkaOptions, {**config, "tables": ",".join(found)})

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from cooperator.connectors.registry import AvroReader
 from cooperator.local.broker import EmbeddedBroker
-from cooperator.model import TaskId
+from cooperator.model import INSTANCE, TaskId
 from tests.harness.support import eventually, freeze_group
 from tests.runtime.postgres import PASSWORD, Postgres
 from tests.runtime.registry import Registry
@@ -188,6 +188,21 @@ def test_tables_that_are_created_later_become_units_with_topics_of_their_own(
         eventually(lambda topic=topic: numbers(spark, topic) == [1], 60)
     assert spark.unharmed([instance, task])
     spark.stop(instance, task, TaskId(unique, 1))
+
+
+def test_tables_of_one_name_get_no_topic_together_unless_that_is_said(
+    spark: SparkBench, postgres: Postgres, unique: str
+) -> None:
+    one, other = (f"{table_of(unique)}_{letter}" for letter in "ab")
+    for schema in (one, other):
+        postgres.query(f"CREATE SCHEMA {schema}")
+        postgres.query(f"CREATE TABLE {schema}.orders (id serial PRIMARY KEY)")
+    config = source(postgres, **{"tables.regex": f"{table_of(unique)}_.[.]orders"})
+    instance = TaskId(unique, INSTANCE)
+    spark.start(instance, config)
+    eventually(lambda: spark.heard.of(instance)[-1:] == [("failed", 1)], 60)
+    said = f"'topic' = '{{table}}': stands for orders for both {one}.orders and {other}.orders; write"
+    assert said in spark.heard.traces[instance, 1]
 
 
 def test_a_select_makes_the_records_and_the_envelope_tells_their_schema(

@@ -18,7 +18,7 @@ from cooperator.connectors.offsets.sources import ConnectorOffsets
 from cooperator.connectors.options import OptionError, Options, Problem, is_topic_name
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_source import source_tables
-from cooperator.connectors.tablelogs.options import TableToKafkaOptions
+from cooperator.connectors.tablelogs.options import APART, TableToKafkaOptions
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
 from cooperator.connectors.units import Layout
@@ -39,6 +39,9 @@ class PostgresToKafka(TaskConnector[TableToKafkaOptions]):
     def units(self, options: TableToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         with closing(Database(options, "units", threading.Event(), say)) as database:
             tables = source_tables(database, options, say)
+        if found := options.together(tables):
+            problem = f"stands for {options.target(found[0])} for both {' and '.join(found)}"
+            raise OptionError([Problem("topic", options.topic, problem, APART)])
         with reaching(options):
             for topic in dict.fromkeys(map(options.target, tables)):
                 if not is_topic_name(topic):

@@ -1,8 +1,9 @@
 """The options of connectors that read tables and write to topics."""
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from cooperator.connectors.encoding import EncodingOptions
 from cooperator.connectors.kafka_sink import KafkaSinkOptions
@@ -12,6 +13,7 @@ from cooperator.connectors.sql_rules import treats_rows_alone
 
 _TABLE = "{table}"
 _SCHEMA = "{schema}"
+APART: Final = "write {schema}.{table}, or a topic without {table} if their rows are to be together"
 
 
 def _pattern(value: str) -> str:
@@ -47,3 +49,21 @@ class TableToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOptio
         """Returns the topic that rows of ``table`` go to."""
         schema, _, name = table.rpartition(".")
         return self.topic.replace(_TABLE, name).replace(_SCHEMA, schema or "public")
+
+    def together(self, tables: Iterable[str]) -> tuple[str, str] | None:
+        """Returns two tables whose rows would meet in one topic although topics are named after tables; None:
+        there are none. Rows of both may have the same keys.
+        """
+        if _TABLE not in self.topic:
+            return None
+        by_topic: dict[str, str] = {}
+        for table in tables:
+            if (other := by_topic.setdefault(self.target(table), table)) != table:
+                return other, table
+        return None
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.together(self.tables):
+            raise refuse("stands for one topic of two of the tables", APART, "topic")
+        return self
