@@ -14,6 +14,7 @@ from cooperator.connectors.failing_rows import sift
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.postgres import Table, describe_table
 from cooperator.connectors.postgres_checks import missing, storable
+from cooperator.connectors.postgres_lines import texts
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_failing_rows import Unit
@@ -97,6 +98,46 @@ def test_a_null_is_refused_where_the_column_needs_a_value_unless_the_row_is_dele
     assert [table.column("name").to_pylist() for table in good] == [[None, "b"]]
     assert (failed.row, "column id is null, which table t refuses" in str(failed.error)) == (1, True)
     assert missing(["name"], table) == ["id"], "at has a default"
+
+
+@pytest.mark.parametrize(
+    ("made", "held", "refused"),
+    [
+        ("array(text)", "text[]", True),
+        ("named_struct('n', 1, 'deep', array(named_struct('text', text)))", "jsonb", True),
+        ("map('k', text)", "jsonb", True),
+        ("map(text, 1)", "jsonb", True),
+        ("array(named_struct('n', 1), NULL)", "jsonb", False),
+        ("named_struct('text', text)", "json", False),
+        ('concat(\'{"a": "\\\\u0000"}\', substr(text, 1, 0))', "jsonb", True),
+        ('concat(\'{"a": "\\\\\\\\u0000"}\', substr(text, 1, 0))', "jsonb", False),
+        ('concat(\'{"a": "\\\\u0000"}\', substr(text, 1, 0))', "text", False),
+        ("array('a', NULL)", "text[]", False),
+    ],
+)
+def test_the_character_nul_is_found_at_every_depth_where_the_database_refuses_it(
+    spark: SparkBench, postgres: Postgres, made: str, held: str, refused: bool
+) -> None:
+    session = spark.runtime.session(Event()).newSession()
+    rows = session.createDataFrame([("a\0b",)], "text string").selectExpr(f"{made} AS made")
+    table = Table("t", {"made": held}, [])
+    [[text]] = texts(rows, table.columns).rows.collect()
+    with postgres.session() as connection:
+        connection.execute(f"CREATE TEMPORARY TABLE held (made {held})".encode())
+        try:
+            with connection.transaction(), connection.cursor().copy(b"COPY held FROM STDIN") as copy:
+                copy.write_row((text,))
+            is_held = True
+        except (psycopg.DataError, ValueError):
+            is_held = False
+    assert is_held is not refused, "as the database has it"
+    if refused:
+        with pytest.raises(
+            Exception, match=r"column made contains the (character|escape of the character) U\+0000"
+        ):
+            storable(rows, table).collect()
+    else:
+        storable(rows, table).collect()
 
 
 @pytest.mark.parametrize("table", [None, Table("t", {"a": "text", "b": "bigint"}, [("a", "b")])])
