@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 Literal = int | float | str | None
@@ -113,6 +113,30 @@ def bounded_like(given: Sequence[Argument]) -> str:
         if pattern.rstrip("%").count("%") > _MOST_WAYS:
             return f"has more than {_MOST_WAYS} times % before the last text"
     return ""
+
+
+_TEXT_OF_XPATH: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_WAYS_OF_XPATH: Final = re.compile(
+    r"//|\.\.|(?<![\w-])(?:ancestor|descendant|following|parent|preceding)[\w-]*\s*::"
+)
+"""Steps that reach a node again, or from each node many others; others go down a document once."""
+
+
+def bounded_xpath(given: Sequence[Argument]) -> str:
+    """Returns why a path may visit nodes without end: Java's evaluator visits a node once for each way to it,
+    so that ``/parent::a/b`` thirty times never ends for two elements."""
+    if len(given) < 2:
+        return ""
+    if not isinstance(given[1], str):
+        return "needs a path that is written as a text, as argument 2"
+    path = _TEXT_OF_XPATH.sub("''", given[1])
+    depths = accumulate((character == "[") - (character == "]") for character in path)
+    ways = len(_WAYS_OF_XPATH.findall(path)) + max(depths, default=0)
+    return (
+        f"has more than {_MOST_WAYS} steps //, .., other axes and nested conditions"
+        if ways > _MOST_WAYS
+        else ""
+    )
 
 
 _NAMES_THAT_ALLOCATE: Final = frozenset({"inputbuffersize", "maxcharspercolumn", "maxcolumns"})

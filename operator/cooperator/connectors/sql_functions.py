@@ -21,6 +21,7 @@ from cooperator.connectors.sql_bounds import (
     bounded_pattern,
     bounded_sequence,
     bounded_window,
+    bounded_xpath,
 )
 
 
@@ -31,7 +32,10 @@ class FunctionKind(Enum):
     GATHERS = "opens nothing; its memory or time grows with the rows or elements that it combines"
     ALLOCATES = "a small argument can ask for a large result, so that argument is a literal within a bound"
     MATCHES = "Java's patterns can backtrack without end, so the pattern is a literal that cannot"
-    XML = "a document can name files and URLs; the JVMs of members open none (NO_EXTERNAL_XML)"
+    XML = (
+        "a document can name files and URLs, of which members' JVMs open none (NO_EXTERNAL_XML); a path can "
+        "visit nodes without end, so that it is a literal that cannot"
+    )
     FORBIDDEN = "refused"
 
 
@@ -188,7 +192,7 @@ _PLAIN: Final = """
 FUNCTIONS: Final[Mapping[str, Function]] = {
     **dict.fromkeys(_PLAIN.split(), Function(FunctionKind.PLAIN)),
     **dict.fromkeys(_GATHERING.split(), Function(FunctionKind.GATHERS)),
-    **dict.fromkeys(_XML.split(), Function(FunctionKind.XML)),
+    **dict.fromkeys(_XML.split(), Function(FunctionKind.XML, "the path", bounded_xpath)),
     **_ALLOCATING,
     **_PATTERN,
     **_FORBIDDEN,
