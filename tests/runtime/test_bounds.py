@@ -159,9 +159,11 @@ def test_dots_after_a_link_do_not_lead_into_the_systems_directories(tmp_path: Pa
     assert is_allowed(f"{tmp_path}/link/../share/ca.pem", ())
 
 
-@given(st.from_regex(r"[a-zA-Z][a-zA-Z0-9+.-]{0,12}", fullmatch=True) | st.sampled_from(["pfile", "PFile"]))
+@given(
+    st.from_regex(r"[a-zA-Z][a-zA-Z0-9+.-]{0,12}", fullmatch=True) | st.sampled_from(["webhdfs", "SWebHdfs"])
+)
 def test_only_known_stores_are_opened_unless_the_worker_allows_others(scheme: str) -> None:
-    """Hadoop finds file systems by scheme; a jar of Hive's has one that opens local files as ``pfile:``."""
+    """Hadoop finds file systems by scheme, in every jar."""
     path = f"{scheme}://host/proc/self/environ"
     known = {"s3a": "s3", "s3n": "s3"}.get(scheme.lower(), scheme.lower()) in STORES - {"file"}
     assert is_allowed(path, ()) == known

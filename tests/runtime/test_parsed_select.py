@@ -184,8 +184,8 @@ def test_every_file_system_that_hadoop_knows_is_a_store_or_was_looked_at(spark: 
     known = set()
     while found.hasNext():
         known.add(found.next().getScheme())
-    assert {"file", "hdfs", "pfile"} <= known
-    refused = {"har", "http", "https", "nullscan", "pfile", "swebhdfs", "viewfs", "webhdfs"}
+    assert {"file", "hdfs", "webhdfs"} <= known
+    refused = {"har", "http", "https", "nullscan", "swebhdfs", "viewfs", "webhdfs"}
     assert known - STORES == refused, "look at what it opens, and add it here or to STORES"
 
 

@@ -145,6 +145,8 @@ CATASTROPHIC = [
     # Written out, with nothing that is repeated twice.
     *(".*a" * 20 + "z", "a?" * 30 + "a" * 30, "(a|a)" * 30 + "z", "[a-z]*" * 10 + "1", "a{1,30}" * 10 + "b"),
     *(r"\s*" * 9 + "x", "(.*a)" * 9 + "b", "(?:a|ab)" * 20 + "c", r"\w+\d+" * 5 + "x", "a*" * 9 + "$"),
+    # Some thousand matches of different lengths end Java's stack.
+    *(r"^\R*$", r"^\X*$", r"(?:a\R)*", r"\\\X+", r"(?:\X,){2,}"),
     *(r"(?s).*a.*b.*c.*d.*e", "(a|.*b.*b)" * 3 + "z", "(?i)[a]*[A]*[a]*[A]*[a]*b", r"\x61*" * 5 + "b"),
 ]
 

@@ -39,9 +39,9 @@ STORES: Final = frozenset(
     "file s3 hdfs gs abfs abfss wasb wasbs adl oss cosn obs oci ofs o3fs".split()  # noqa: SIM905
 )
 """Schemes of file systems and stores, as ``normal`` spells them. All others are refused unless
-``spec.allowedPaths`` lists them: Hadoop has clients that open local files by another name (``pfile:``), files
-that an index or a mount table names (``har:``, ``viewfs:``), or any server of the member's network
-(``http:``, ``webhdfs:``)."""
+``spec.allowedPaths`` lists them: Hadoop has clients that open what an index or a mount table names
+(``har:``, ``viewfs:``), or any server of the member's network (``http:``, ``webhdfs:``), and finds more in each
+jar."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 

@@ -190,6 +190,8 @@ def backtracks(pattern: str) -> bool:
     """
     if re.search(r"\(\?[a-zA-Z-]*x", pattern) or r"\Q" in pattern or re.search(r"\[\^?\]", pattern):
         return True  # These change what a quantifier belongs to, or where a class ends.
+    if re.search(r"(?<!\\)(?:\\\\)*\\[RX]", pattern):
+        return True  # They match texts of several lengths, for which Java's matcher calls itself.
     ignores_case = bool(re.search(r"\(\?[a-zA-Z-]*i", pattern))
     groups = [_Group()]
     at = 0

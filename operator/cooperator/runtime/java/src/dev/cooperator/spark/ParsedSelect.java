@@ -35,6 +35,8 @@ import org.apache.spark.sql.catalyst.expressions.NotLikeAny;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.UnaryMinus;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -60,6 +62,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class ParsedSelect {
   private static final String SPARKS = "org.apache.spark.sql.catalyst.";
+  private static final String EVALUATES_VALUES = "spark.sql.parser.eagerEvalOfUnresolvedInlineTable";
   private static final int MOST_PARTS = 100_000;
   private static final int MOST_CHARACTERS = 2_000;
 
@@ -96,10 +99,16 @@ public final class ParsedSelect {
   @SuppressWarnings("unchecked")
   private static <E extends Exception> ParsedSelect parsed(SparkSession session, String sql) throws E {
     try {
-      return new ParsedSelect(session, session.sessionState().sqlParser().parsePlan(sql));
+      return new ParsedSelect(session, plan(session.sessionState().sqlParser(), sql));
     } catch (Exception error) {
       throw (E) error;
     }
+  }
+
+  private static LogicalPlan plan(ParserInterface parser, String sql) throws ParseException {
+    // Otherwise the parser evaluates what is in VALUES before anything is checked, and hides it.
+    SQLConf.get().setConfString(EVALUATES_VALUES, "false");
+    return parser.parsePlan(sql);
   }
 
   /** The rows of the very plan that was read. */
@@ -115,9 +124,7 @@ public final class ParsedSelect {
   /** Reads a SELECT from the standard input where there is no session, for a server that runs it elsewhere. */
   public static void main(String[] arguments) throws Exception {
     String sql = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
-    // Otherwise the parser evaluates what is in VALUES before anything is checked, and hides it.
-    SQLConf.get().setConfString("spark.sql.parser.eagerEvalOfUnresolvedInlineTable", "false");
-    System.out.println(new ParsedSelect(null, new SparkSqlParser().parsePlan(sql)).summary());
+    System.out.println(new ParsedSelect(null, plan(new SparkSqlParser(), sql)).summary());
   }
 
   private void walk(LogicalPlan root) {
