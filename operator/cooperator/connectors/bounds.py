@@ -40,8 +40,8 @@ STORES: Final = frozenset(
 )
 """Schemes of file systems and stores, as ``normal`` spells them. All others are refused unless
 ``spec.allowedPaths`` lists them: Hadoop has clients that open what an index or a mount table names
-(``har:``, ``viewfs:``), or any server of the member's network (``http:``, ``webhdfs:``), and finds more in each
-jar."""
+(``har:``, ``viewfs:``), or any server of the member's network (``http:``, ``webhdfs:``), and finds more in
+each jar."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 

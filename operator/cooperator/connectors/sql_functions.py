@@ -128,10 +128,13 @@ _FORBIDDEN: Final = {
     ),
     **_forbidden("reads files that its options name (rowValidationXSDPath)", "from_xml schema_of_xml to_xml"),
     **_forbidden("reads what other queries have logged", "python_worker_logs"),
+    **_forbidden(
+        "allocates as much as a sketch in the data says", "approx_top_k_combine approx_top_k_estimate"
+    ),
     **_forbidden("lists what the server knows, and reads no rows", "collations sql_keywords"),
 }
 _GATHERING: Final = """
-    aggregate approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bitmap_and_agg
+    aggregate approx_top_k approx_top_k_accumulate array_agg bitmap_and_agg
     bitmap_construct_agg bitmap_or_agg collect_list collect_set hll_sketch_agg hll_union_agg
     kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float levenshtein listagg median mode
     percentile percentile_cont percentile_disc reduce schema_of_variant_agg string_agg
@@ -139,7 +142,7 @@ _GATHERING: Final = """
     """
 _PLAIN: Final = """
     ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ abs acos acosh add_months and any
-    any_value approx_top_k_estimate array array_append array_compact array_contains array_distinct
+    any_value array array_append array_compact array_contains array_distinct
     array_except array_intersect array_join array_max array_min array_position array_prepend
     array_remove array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh
     assert_true atan atan2 atanh avg base64 between bigint bin binary bit_and bit_count bit_get
