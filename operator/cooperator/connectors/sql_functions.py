@@ -128,14 +128,23 @@ _FORBIDDEN: Final = {
     ),
     **_forbidden("reads files that its options name (rowValidationXSDPath)", "from_xml schema_of_xml to_xml"),
     **_forbidden("reads what other queries have logged", "python_worker_logs"),
+    # Its counters, or levels, are what some byte says; theta's are as many as there are bytes.
     **_forbidden(
-        "allocates as much as a sketch in the data says", "approx_top_k_combine approx_top_k_estimate"
+        "allocates or recurs as much as a sketch in the data says",
+        """
+        approx_top_k_combine approx_top_k_estimate hll_sketch_estimate hll_union hll_union_agg
+        kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
+        kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
+        kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
+        kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
+        kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float
+        """,
     ),
     **_forbidden("lists what the server knows, and reads no rows", "collations sql_keywords"),
 }
 _GATHERING: Final = """
     aggregate approx_top_k approx_top_k_accumulate array_agg bitmap_and_agg
-    bitmap_construct_agg bitmap_or_agg collect_list collect_set hll_sketch_agg hll_union_agg
+    bitmap_construct_agg bitmap_or_agg collect_list collect_set hll_sketch_agg
     kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float levenshtein listagg median mode
     percentile percentile_cont percentile_disc reduce schema_of_variant_agg string_agg
     theta_intersection_agg theta_sketch_agg theta_union_agg
@@ -156,15 +165,10 @@ _PLAIN: Final = """
     e element_at elt encode endswith equal_null every exists exp explode explode_outer expm1 extract
     factorial filter find_in_set first first_value flatten float forall from_json from_unixtime
     from_utc_timestamp get get_json_object getbit greatest grouping grouping_id hash hex
-    hll_sketch_estimate hll_union hour hypot if ifnull in initcap inline inline_outer
+    hour hypot if ifnull in initcap inline inline_outer
     input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8
     is_variant_null isnan isnotnull isnull json_array_length json_object_keys json_tuple
-    kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
-    kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
-    kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
-    kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
-    kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float kurtosis lag
-    last last_day last_value lcase lead least left len length ln localtimestamp locate log log10
+    kurtosis lag last last_day last_value lcase lead least left len length ln localtimestamp locate log log10
     log1p log2 lower ltrim luhn_check make_date make_dt_interval make_interval make_time
     make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map
     map_concat map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys
