@@ -25,6 +25,7 @@ ATTACKS = (
     "\u200b\u200d\ufeff\u2060",
     "\U000e0041",
     "\u3164\ufe0f",
+    "\u2065\ufff0\U000e0080\U000e0fff",
     "\ud800",
     "\udcff",
     "[red]x[/]",
@@ -39,7 +40,7 @@ hostile = st.lists(
 ).map("".join)
 _IGNORABLE = re.compile(
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001-\U000e01ef]"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
 
@@ -49,8 +50,5 @@ def acting(text: str, allowed: str = "\n") -> list[str]:
         character
         for character in text
         if character not in allowed
-        and (
-            unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-            or (_IGNORABLE.match(character) and unicodedata.category(character) != "Cn")
-        )
+        and (unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") or _IGNORABLE.match(character))
     ]

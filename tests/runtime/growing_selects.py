@@ -23,6 +23,15 @@ def _merge(step: str, zero: str = "v") -> str:
     return _value(f"aggregate(a, {zero}, (x, y) -> {step})")
 
 
+def _pivot(aggregate: str, aggregates: int, values: int) -> str:
+    aliased = ", ".join(f"{aggregate} a{number}" for number in range(aggregates))
+    return f"SELECT * FROM input PIVOT ({aliased} FOR id IN ({', '.join(map(str, range(values)))}))"
+
+
+def _crossed(elements: str) -> str:
+    return f"WITH e AS (SELECT explode({elements}) AS x FROM input) SELECT 1 AS a FROM e a, e b, e c, e d"
+
+
 _NUMBERS = ", ".join(f"({number})" for number in range(200))
 _MANY = "sequence(1, 9999)"
 PLANS = [
@@ -41,6 +50,12 @@ PLANS = [
     _value(nested("v", "nullif({}, 1)", 28)),
     _value(nested("v", "right({}, 5)", 28)),
     _value(nested("true", "exists(a, x -> {})", 5)),
+    # A star is as many columns as there are, and not one.
+    nested("SELECT * FROM input", "SELECT *, *, * FROM ({})", 12),
+    nested("SELECT * FROM input", "SELECT s.*, s.* FROM (SELECT struct(*) AS s FROM ({}))", 14),
+    _pivot("max(v)", 700, 1_500),
+    _pivot("first(v)", 700, 1_500),
+    "SELECT * FROM input UNPIVOT (n FOR k IN (" + ", ".join(["a"] * 6_000) + "))",
     "SELECT /*+ REPARTITION(200000) */ * FROM input",
     "SELECT /*+ REBALANCE(2000000000, id) */ * FROM input",
     "SELECT /*+ REPARTITION_BY_RANGE(2000000000, id) */ * FROM input",
@@ -86,6 +101,10 @@ VALUES = [
     _value(nested("v", "transform(a, x -> {})", 5)),
     _value(nested("v", "array_repeat({}, 100)", 4)),
     _value("transform(sequence(1, 5000), x -> transform(sequence(1, 5000), y -> v))"),
+    nested(
+        "SELECT * FROM input", "SELECT " + ", ".join(f"struct(*) AS s{n}" for n in range(8)) + " FROM ({})", 7
+    ),
+    nested("SELECT v FROM input", "SELECT * EXCEPT (z) FROM (SELECT v || v AS v, 1 AS z FROM ({}))", 15),
     _value("repeat(repeat(v, 1000), 1000)"),
     _value("transform(a, x -> repeat(v, 1000))"),
 ]
@@ -99,6 +118,10 @@ ROWS = [
     + "".join(f" LATERAL VIEW stack(1000, {', '.join('1' * 1000)}) t{n} AS x{n}" for n in range(3)),
     "SELECT 1 AS a FROM input" + "".join(f", (VALUES {_NUMBERS}) t{n}" for n in range(4)),
     chain("SELECT v FROM input, range(100)", "SELECT v FROM {}, range(100)", 5),
+    # Elements that are written in a text, which is read several times.
+    _crossed("split('" + "a," * 4_500 + "', ',')"),
+    _crossed("from_json('[" + "1," * 4_500 + "1]', 'array<int>')"),
+    _crossed("from_json('[" + "1," * 400 + "1]', 'array<int>')"),
     "SELECT * FROM input ORDER BY v LIMIT 1000000000",
     "SELECT * FROM input ORDER BY v LIMIT 1000 * 1000000",
     "SELECT * FROM input ORDER BY v LIMIT 1 OFFSET 1000000000",
@@ -108,6 +131,19 @@ ROWS = [
 GROWING = [*PLANS, *VALUES, *ROWS]
 
 ORDINARY = [
+    "SELECT *, id AS k FROM (SELECT *, v AS w FROM (SELECT *, 1 AS z FROM input WHERE id > 0))",
+    "SELECT * EXCEPT (v), to_json(struct(*)) AS value FROM (SELECT *, struct(*) AS before FROM input)",
+    _value(
+        "transform(from_json(v, 'ARRAY<STRUCT<"
+        + ", ".join(f"f{n}: STRING" for n in range(100))
+        + ">>'), x -> x.f1)"
+    ),
+    "SELECT * FROM input PIVOT (sum(id) AS s, max(v) AS m FOR month IN ("
+    + ", ".join(map(str, range(1, 13)))
+    + "))",
+    "SELECT * FROM input PIVOT (sum(id) FOR day IN (" + ", ".join(map(str, range(1, 367))) + "))",
+    "SELECT * FROM input UNPIVOT (n FOR k IN (" + ", ".join(f"c{n}" for n in range(100)) + "))",
+    "SELECT explode(split('red,green', ',')) AS c FROM input, (VALUES ('a' RLIKE 'a'), (true)) AS t (b)",
     _merge("concat_ws(', ', x, y)", "''"),
     _merge("x || coalesce(element_at(filter(y.tags, t -> t.k = 'a'), 1).v, '')", "''"),
     _merge("struct(x.n + 1 AS n, x.s + y.price AS s)", "struct(0 AS n, 0D AS s)"),

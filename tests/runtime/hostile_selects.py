@@ -111,6 +111,13 @@ OTHERS = [
     "SELECT explode(sequence(1, id)) FROM input",
     "SELECT id RLIKE '(a+)+$' FROM input",
     "SELECT id REGEXP id FROM input",
+    # What Spark's parser evaluates by itself is in no plan.
+    "SELECT * FROM input, (VALUES ('" + "a" * 3_000 + "' RLIKE '(.*a){20}b'))",
+    "SELECT * FROM input, (VALUES ('a' NOT REGEXP '(.*a){20}b'))",
+    "SELECT * FROM input, (VALUES ('a' LIKE ALL ('%a%a%a%a%a')))",
+    "SELECT * FROM VALUES ('a' RLIKE '(a+)+$') AS t (input), input",
+    "SELECT xpath_string('<a><b/><b/></a>', '//a/b" + "/parent::a/b" * 25 + "') FROM input",
+    "SELECT xpath(id, concat('//a', '//b')) FROM input",
     "SELECT aggregate(array(1), 'a', (x, y) -> repeat(x, 100)) FROM input",
     "FROM input |> SELECT reflect('a', 'b')",
     "FROM input |> EXTEND reflect('a', 'b') AS x",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
 from cooperator.connectors import find, validate
-from cooperator.connectors.bounds import allowed_options, is_allowed
+from cooperator.connectors.bounds import STORES, allowed_options, is_allowed
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.references import Resolver, own_topics
 
@@ -157,6 +157,21 @@ def test_dots_after_a_link_do_not_lead_into_the_systems_directories(tmp_path: Pa
         assert not is_allowed(path, ())
         assert "add its directory to spec.allowedPaths" in refused({**COPY, "ssl.ca.location": path})
     assert is_allowed(f"{tmp_path}/link/../share/ca.pem", ())
+
+
+@given(
+    st.from_regex(r"[a-zA-Z][a-zA-Z0-9+.-]{0,12}", fullmatch=True) | st.sampled_from(["webhdfs", "SWebHdfs"])
+)
+def test_only_known_stores_are_opened_unless_the_worker_allows_others(scheme: str) -> None:
+    """Hadoop finds file systems by scheme, in every jar."""
+    path = f"{scheme}://host/proc/self/environ"
+    known = {"s3a": "s3", "s3n": "s3"}.get(scheme.lower(), scheme.lower()) in STORES - {"file"}
+    assert is_allowed(path, ()) == known
+    assert not is_allowed(path, ["/proc"])
+    assert is_allowed(f"{path}/x", [path])
+    if not known:
+        config = {**SPARK, "source.options.path": f"{scheme}:///proc/self/environ"}
+        assert "add its directory to spec.allowedPaths" in refused(config)
 
 
 @pytest.mark.parametrize("path", ["har:///data/a.har", "HAR://file-localhost/data/a.har", "viewfs:/data"])

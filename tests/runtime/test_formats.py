@@ -161,7 +161,13 @@ def test_a_path_of_any_file_format_is_below_one_that_the_worker_allows(name: str
         refused({"source.format": "rate", "sink.format": name, "sink.options.path": path}, "/data")
 
 
-@pytest.mark.parametrize("scheme", ["http", "HTTPS", "ftp", "sftp", "jar", "har", "viewfs"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        *("http", "HTTPS", "ftp", "sftp", "jar", "har", "viewfs"),
+        *("pfile", "PFILE", "nullscan", "webhdfs", "SWebHdfs", "local"),
+    ],
+)
 def test_a_url_is_no_path_unless_the_worker_allows_it(scheme: str) -> None:
     config = {"source.format": "text", "sink.format": "noop", "source.options.path": f"{scheme}://10.0.0.1/x"}
     assert "add its directory to spec.allowedPaths" in refused(config)
@@ -178,6 +184,42 @@ def test_a_path_that_only_a_reference_shows_is_checked_as_well(tmp_path: Path) -
     allowing = Resolver({}, bootstrap_servers="b:1", allowed_files=(str(tmp_path),))
     with pytest.raises(OptionError, match="is not a path that the Worker allows"):
         allowed_options(PipelineOptions, {"connector.class": "spark", **config}, allowing)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("path", "data/${x}"), ("codec", "a.Class${x}"), ("compression", "${env.HOME}")),
+        *(("maxColumns", "2000000000${x}"), ("rowValidationXSDPath", "x/${y}")),
+        *(("minPartitions", "2000000000${x}"), ("subscribePattern", "(a+)+$|${x}")),
+    ],
+)
+def test_a_value_that_looks_like_another_reference_is_checked_all_the_same(
+    tmp_path: Path, option: str, value: str
+) -> None:
+    """A file that a tenant writes can hold such a value; references are resolved once."""
+    (tmp_path / "value").write_text(value)
+    name = next(each.name for each in FORMATS.values() if each.source and option in each.source)
+    config = {"connector.class": "spark", "source.format": name, "sink.format": "noop"}
+    config["source.options.subscribe" if name == "kafka" else "source.options.path"] = "/data"
+    if option == "subscribePattern":
+        del config["source.options.subscribe"]
+    config[f"source.options.{option}"] = f"${{file:{tmp_path}/value}}"
+    allowing = Resolver({}, bootstrap_servers="b:1", allowed_files=(str(tmp_path),))
+    with pytest.raises(OptionError):
+        allowed_options(PipelineOptions, config, allowing)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(.*a){20}", "a|(b|b)*c", ".*a" * 9, "(?:(x+x+)+y)"])
+def test_a_pattern_of_topics_is_matched_in_bounded_time(pattern: str) -> None:
+    """Kafka's client matches it in a thread that a stop cannot interrupt."""
+    config = {"source.format": "kafka", "sink.format": "noop"}
+    assert "backtrack" in refused({**config, "source.options.SUBSCRIBEPATTERN": pattern})
+    assert "backtrack" in refused(
+        {**config, "units": json.dumps([{"source.options.subscribePattern": pattern}])}
+    )
+    for ordinary in ("orders-.*", "(?:a|b)-[0-9]+", ".*", "shop[.](orders|returns)[.].*"):
+        handed({**config, "source.options.subscribePattern": ordinary})
 
 
 @pytest.mark.parametrize(

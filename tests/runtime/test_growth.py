@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
-from cooperator.connectors.sql_growth import QueryPart, check_growth, tree_of
+from cooperator.connectors.sql_growth import MOST_ROWS, QueryPart, check_growth, tree_of
 from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
 from cooperator.connectors.transform import selected
 from tests.harness.support import bounded_work
@@ -22,6 +22,7 @@ from tests.runtime.spark_bench import SparkBench
 
 INPUT = QueryPart("UnresolvedRelation", is_plan=True)
 V = QueryPart("UnresolvedAttribute", names=("v",))
+STAR = QueryPart("UnresolvedStar")
 
 
 def refused(query: QueryPart) -> str:
@@ -41,6 +42,14 @@ def select(value: QueryPart, *sources: QueryPart) -> QueryPart:
     )
 
 
+def project(*parts: QueryPart) -> QueryPart:
+    return QueryPart("Project", True, children=parts)
+
+
+def alias(name: str, value: QueryPart) -> QueryPart:
+    return QueryPart("Alias", names=(name,), children=(value,))
+
+
 def text(value: str) -> QueryPart:
     return QueryPart("Literal", value=value)
 
@@ -55,6 +64,11 @@ STEPS = {
     "repeat": lambda below: select(call("repeat", V, QueryPart("Literal", value=2)), below),
     "addition": lambda below: select(QueryPart("Add", children=(V, V)), below),
     "function": lambda below: select(call("nullif", V, V), below),
+    "star": lambda below: project(STAR, STAR, below),
+    "struct": lambda below: project(
+        alias("a", call("struct", STAR)), alias("b", call("struct", STAR)), below
+    ),
+    "except": lambda below: select(call("concat", V, V), project(QueryPart("UnresolvedStarExcept"), below)),
     "union": lambda below: QueryPart("Union", True, children=(below, below)),
     "join": lambda below: QueryPart("Join", True, children=(below, below)),
     "subquery": lambda below: select(QueryPart("ScalarSubquery", children=(below,)), below),
@@ -77,6 +91,19 @@ def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> No
         "10000 times as large" in (message := refused(QueryPart("WithCTE", True, children=(below, *members))))
         or "parts" in message
     )
+
+
+@given(st.sampled_from(["split", "from_json", "concat"]), st.integers(0, 9_000), st.integers(1, 6))
+def test_rows_of_a_text_that_is_written_are_counted(name: str, length: int, times: int) -> None:
+    """A text of n characters has n / 2 elements at most, however it is taken apart."""
+    rows = select(call("explode", call(name, text("a" * length), text(","))), INPUT)
+    crossed = rows
+    for _ in range(times - 1):
+        crossed = QueryPart("Join", True, children=(crossed, rows))
+    if (length / 2) ** times > MOST_ROWS:
+        refused(crossed)
+    elif (length + 4) ** times < MOST_ROWS:  # what split makes counts twice
+        check_growth(crossed)
 
 
 @given(st.sampled_from(sorted(STEPS)), st.integers(1, 5))

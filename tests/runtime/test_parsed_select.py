@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors import transform
+from cooperator.connectors.bounds import STORES
 from cooperator.connectors.formats import FORMATS
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
@@ -172,6 +173,20 @@ def test_every_format_that_spark_knows_has_an_entry(spark: SparkBench) -> None:
         known.add(found.next().shortName().lower())
     assert known - FORMATS.keys() == set()
     assert {"csv", "kafka", "binaryfile", "libsvm"} <= known
+
+
+@pytest.mark.real
+def test_every_file_system_that_hadoop_knows_is_a_store_or_was_looked_at(spark: SparkBench) -> None:
+    jvm = session_of(spark)._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    file_system = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileSystem", True, loader)
+    found = jvm.java.util.ServiceLoader.load(file_system, loader).iterator()
+    known = set()
+    while found.hasNext():
+        known.add(found.next().getScheme())
+    assert {"file", "hdfs", "webhdfs"} <= known
+    refused = {"har", "http", "https", "nullscan", "swebhdfs", "viewfs", "webhdfs"}
+    assert known - STORES == refused, "look at what it opens, and add it here or to STORES"
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def test_each_function_has_a_kind_and_those_that_need_one_a_reason() -> None:
     assert FUNCTIONS.keys() == ALLOWED | REFUSED
     assert not ALLOWED & REFUSED
     for name, function in FUNCTIONS.items():
-        bounded = function.kind in (FunctionKind.ALLOCATES, FunctionKind.MATCHES)
+        bounded = function.kind in (FunctionKind.ALLOCATES, FunctionKind.MATCHES, FunctionKind.XML)
         assert (function.check is not None) == bounded, name
         assert bool(function.reason) == (bounded or function.kind is FunctionKind.FORBIDDEN), name
         assert name == name.lower()
@@ -145,6 +145,8 @@ CATASTROPHIC = [
     # Written out, with nothing that is repeated twice.
     *(".*a" * 20 + "z", "a?" * 30 + "a" * 30, "(a|a)" * 30 + "z", "[a-z]*" * 10 + "1", "a{1,30}" * 10 + "b"),
     *(r"\s*" * 9 + "x", "(.*a)" * 9 + "b", "(?:a|ab)" * 20 + "c", r"\w+\d+" * 5 + "x", "a*" * 9 + "$"),
+    # Some thousand matches of different lengths end Java's stack.
+    *(r"^\R*$", r"^\X*$", r"(?:a\R)*", r"\\\X+", r"(?:\X,){2,}"),
     *(r"(?s).*a.*b.*c.*d.*e", "(a|.*b.*b)" * 3 + "z", "(?i)[a]*[A]*[a]*[A]*[a]*b", r"\x61*" * 5 + "b"),
 ]
 
@@ -160,6 +162,44 @@ CATASTROPHIC = [
 def test_a_pattern_that_backtracks_without_end_is_refused(pattern: str, call: str) -> None:
     assert backtracks(pattern)
     assert "backtrack" in refused(call.format("'" + pattern.replace("\\", "\\\\") + "'"))
+
+
+@pytest.mark.parametrize("place", ["'{0}' RLIKE '{1}'", "value NOT REGEXP '{1}'", "NOT '{0}' rlike '{1}'"])
+def test_a_pattern_of_an_operator_is_found_early_as_well(place: str) -> None:
+    """Spark's parser evaluates what is in VALUES unless it is told otherwise."""
+    for pattern, passes in (("(.*a){20}b", False), ("^a[0-9]*$", True)):
+        sql = f"SELECT * FROM input, (VALUES ({place.format('a' * 40, pattern)}))"
+        if passes:
+            check_select(sql)
+            continue
+        with pytest.raises(PydanticCustomError, match="calls rlike, which has a pattern that can backtrack"):
+            check_select(sql)
+
+
+PATHS = ["//a/b" + "/parent::a/b" * 25, "//a/b" + "/../b" * 25, "//*[//*[//*[//*]]]", "a[b[c[d[e]]]]"]
+PATHS += ["//a//b//c//d", "a/ancestor :: * /descendant::*" * 2, "a" + "/following-sibling::*" * 9]
+PATHS += [f"a[. = '//'{'/preceding::b' * 4}]", "/a/descendant-or-self::b" * 4]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", sorted(name for name in FUNCTIONS if name.startswith("xpath")))
+def test_a_path_of_xml_that_visits_nodes_without_end_is_refused(name: str, path: str) -> None:
+    """Java's evaluator takes 2^25 steps for two elements by the first one."""
+    literal = path.replace("'", "\\'")
+    assert "more than 3 steps" in refused(f"{name}(value, '{literal}')")
+    assert "needs a path that is written as a text" in refused(f"{name}(value, p)")
+    assert "needs a path that is written as a text" in refused(f"{name}(value, concat('//a', '//b'))")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/a/b/c/text()", 'a/b[@id="//..//..//"]/c[1]', "//item[price > 3]/name", "sum(a/b)", "a/@parent"),
+        *("a/parent-of-b/ancestors", "count(//a[b[1]])", "/a/b[c and d][e or f][2][3][4]", "a/*/c/../@id"),
+    ],
+)
+def test_ordinary_paths_of_xml_pass(path: str) -> None:
+    check_select(f"SELECT xpath_string(value, '{path}') AS a FROM input")
 
 
 @pytest.mark.parametrize("pattern", ["%a" * 20 + "b", "%a%b%c%d", "%%%%a"])

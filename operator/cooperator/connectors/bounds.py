@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from cooperator.connectors.formats import is_path
+from pydantic_core import PydanticCustomError
+
+from cooperator.connectors.formats import check_value, is_path, kind_in
 from cooperator.connectors.kafka_properties import is_secret, refused
 from cooperator.connectors.options import (
     O,
@@ -22,7 +24,7 @@ from cooperator.connectors.options import (
     resolved_options,
 )
 from cooperator.connectors.outputs import normal, path_of
-from cooperator.connectors.references import Resolved, Resolver
+from cooperator.connectors.references import Resolved, Resolver, contains_reference
 
 SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")
 """System directories of the member, including its mounted Secrets; denied unless ``spec.allowedPaths`` lists
@@ -33,11 +35,13 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))
 """Characters that Java's ``trim`` removes."""
 _SPARK: Final = ("source.options.", "sink.options.")
 _KAFKA: Final = "kafka."
-_WRAPPING: Final = (
-    *("har:", "viewfs:", "viewfsoverload", "http:", "https:", "ftp:", "sftp:", "jar:", "local:"),
+STORES: Final = frozenset(
+    "file s3 hdfs gs abfs abfss wasb wasbs adl oss cosn obs oci ofs o3fs".split()  # noqa: SIM905
 )
-"""File systems of Hadoop's clients that open files of others, as an index or a mount table says, or any
-server of the member's network."""
+"""Schemes of file systems and stores, as ``normal`` spells them. All others are refused unless
+``spec.allowedPaths`` lists them: Hadoop has clients that open what an index or a mount table names
+(``har:``, ``viewfs:``), or any server of the member's network (``http:``, ``webhdfs:``), and finds more in
+each jar."""
 _NOT_FILES: Final = ("http:", "https:", "jdbc:", "sc:")
 _TOPIC_OPTIONS: Final = ("topic", "topics", "errors.deadletterqueue.topic.name", "subscribe", "assign")
 
@@ -47,13 +51,16 @@ def check_bounds(
 ) -> None:
     """Raises ``OptionError`` for each path and topic that the Worker does not allow.
 
-    ``config`` has the resolved values of ``written``, which errors show.
+    ``config`` has the resolved values of ``written``, which errors show; or it is ``written`` itself, where
+    nothing can be resolved.
     """
+    is_resolved = config is not written
     problems = [
         Problem(owner, written.get(owner, path), *_NOT_ALLOWED)
         for owner, path in _opened(options, config)
         # A file that the Worker names for itself needs no second permission.
-        if not written.get(owner, "").startswith("${worker.") and not is_allowed(path, resolver.allowed_paths)
+        if not written.get(owner, "").startswith("${worker.")
+        and not ((is_full_path(path) or not is_resolved) and is_allowed(path, resolver.allowed_paths))
     ]
     for owner, name, value in _each(config):
         if owner == "units" and "${" in value:
@@ -105,6 +112,13 @@ def _of_format(
         if problem:
             shown = None if is_secret(property_name) else written.get(owner)
             yield Problem(owner, shown, problem, "remove it, or use the connector's own options of access")
+    if config is not written and contains_reference(value):
+        # The value of a reference looks like another one, for which the options' own check has waited.
+        try:
+            check_value(kind_in(name, config), value, owner)
+        except PydanticCustomError as error:
+            context = error.context or {}
+            yield Problem(owner, written.get(owner), str(context["problem"]), str(context["remedy"]))
     paths = _paths_in(value)
     if value and is_path(name, config):
         # Also a relative one, which a reference can hold, and a URL.
@@ -157,7 +171,7 @@ def is_allowed(path: str, allowed: Collection[str]) -> bool:
     """Whether a Connector may open the path.
 
     With ``allowed``, the resolved path must be below one of them; without, system directories are denied,
-    and archives, mount tables and URLs. A path with wildcards counts as the directory above the first one.
+    and schemes other than ``STORES``. A path with wildcards counts as the directory above the first one.
     Remote paths are compared by scheme, bucket and normalised path. Where a ``..`` follows a link, both
     readings must be allowed: Hadoop drops the link, other clients follow it.
     """
@@ -179,7 +193,7 @@ def is_allowed(path: str, allowed: Collection[str]) -> bool:
     prefixes = [_real(prefix) for prefix in allowed]
     if prefixes:
         return all(any(_is_below(real, prefix) for prefix in prefixes) for real in readings)
-    if any(real.startswith(_WRAPPING) for real in readings):
+    if not all(real.partition(":")[0] in STORES for real in readings):
         return False
     system = [_real(prefix) for prefix in SYSTEM]
     return not any(_is_below(real, each) or _is_below(each, real) for real in readings for each in system)

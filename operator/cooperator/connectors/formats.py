@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from cooperator.connectors.options import RELATIVE, is_full_path, refuse
 from cooperator.connectors.references import contains_reference
+from cooperator.connectors.sql_bounds import bounded_pattern
 
 Side = Literal["source", "sink"]
 
@@ -26,6 +27,7 @@ class Value(Enum):
     CODEC = "a codec; Spark takes other words for names of classes"
     COUNT = "allocates as much"
     TASKS = "makes as many tasks of Spark"
+    PATTERN = "a pattern of Java's, which can backtrack without end in a thread that nothing interrupts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +105,12 @@ _AVRO: Final = {
     ),
 }
 _PARQUET: Final = _plain("datetimeRebaseMode int96RebaseMode mergeSchema")
-_KAFKA_SOURCE: Final = {"minPartitions": Value.TASKS} | _plain(
+_KAFKA_SOURCE: Final = {"minPartitions": Value.TASKS, "subscribePattern": Value.PATTERN} | _plain(
     "assign endingOffsets endingTimestamp failOnDataLoss fetchOffset.numRetries "
     "fetchOffset.retryIntervalMs groupIdPrefix includeHeaders kafkaConsumer.pollTimeoutMs "
     "maxOffsetsPerTrigger maxTriggerDelay minOffsetsPerTrigger "
     "startingOffsets startingOffsetsByTimestamp startingOffsetsByTimestampStrategy startingTimestamp "
-    "subscribe subscribePattern"
+    "subscribe"
 )
 
 
@@ -233,8 +235,13 @@ def kind_of(format_name: str, side: Side, name: str) -> Value:
 
 def is_path(name: str, config: Mapping[str, str]) -> bool:
     """Whether ``SIDE.options.NAME`` is a path, by the format that ``config`` has for the side."""
+    return kind_in(name, config) is Value.PATH
+
+
+def kind_in(name: str, config: Mapping[str, str]) -> Value:
+    """Returns what ``SIDE.options.NAME`` is, by the format that ``config`` has for the side."""
     side: Side = "source" if name.startswith("source.") else "sink"
-    return kind_of(config.get(f"{side}.format", ""), side, name.split(".options.", 1)[1]) is Value.PATH
+    return kind_of(config.get(f"{side}.format", ""), side, name.split(".options.", 1)[1])
 
 
 @lru_cache(100)
@@ -304,12 +311,14 @@ def is_up_to(value: str, largest: int) -> bool:
 
 
 def check_value(kind: Value, value: str, blamed: str) -> None:
-    """Raises ``refuse(…)`` for a value that loads a class, allocates much, or is no full path."""
+    """Raises ``refuse(…)`` for a value that loads a class, allocates much, backtracks, or is no full path."""
     if kind is Value.CODEC and value.lower() not in _CODECS:
         raise refuse("is not a codec", f"use one of {', '.join(sorted(_CODECS))}", blamed)
     largest = _LARGEST.get(kind)
     if largest is not None and not is_up_to(value, largest):
         raise refuse("is not a small number", f"use a number up to {largest}", blamed)
+    if kind is Value.PATTERN and (problem := bounded_pattern([value], [0])):
+        raise refuse(problem, "write a simpler pattern, or list the topics by subscribe", blamed)
     if kind is Value.PATH and value:
         check_path(value, blamed)
 

@@ -19,7 +19,7 @@ _NODES: Final = frozenset(
             f"plans.logical.{name}"
             for name in """
             Aggregate CTERelationDef CTERelationRef Deduplicate Distinct Except Filter Generate
-            GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit LocalRelation Offset
+            GlobalLimit Intersect Join LateralJoin LimitAll LocalLimit Offset
             OneRowRelation Pivot Project RepartitionByExpression Sample Sort SubqueryAlias Tail Union
             Unpivot UnresolvedHint UnresolvedWith Window WithCTE WithWindowDefinition
             """.split()  # noqa: SIM905
@@ -27,7 +27,7 @@ _NODES: Final = frozenset(
         *(
             f"analysis.{name}"
             for name in """
-            MultiAlias NamedStar ResolvedInlineTable UnresolvedAlias UnresolvedAttribute
+            MultiAlias NamedStar UnresolvedAlias UnresolvedAttribute
             UnresolvedExtractValue UnresolvedFunction UnresolvedGenerator UnresolvedHaving
             UnresolvedInlineTable UnresolvedOrdinal UnresolvedPipeAggregateOrdinal UnresolvedRelation
             UnresolvedStar UnresolvedStarExcept UnresolvedStarExceptOrReplace
@@ -56,6 +56,8 @@ _NODES: Final = frozenset(
     ]
 )
 _SAID: Final = {
+    # Its values were evaluated before anything was checked.
+    "plans.logical.LocalRelation": ("has VALUES that were read with other settings", _SELECT),
     "plans.logical.ScriptTransformation": ("starts a program", "remove TRANSFORM … USING"),
     "WITH RECURSIVE": ("contains WITH RECURSIVE", "remove it: nothing bounds its rounds"),
     "too many parts": (f"has more than {MOST_PARTS} parts", "nest fewer CASE, or use several Connectors"),

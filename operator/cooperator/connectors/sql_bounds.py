@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 Literal = int | float | str | None
@@ -115,6 +115,30 @@ def bounded_like(given: Sequence[Argument]) -> str:
     return ""
 
 
+_TEXT_OF_XPATH: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_WAYS_OF_XPATH: Final = re.compile(
+    r"//|\.\.|(?<![\w-])(?:ancestor|descendant|following|parent|preceding)[\w-]*\s*::"
+)
+"""Steps that reach a node again, or from each node many others; others go down a document once."""
+
+
+def bounded_xpath(given: Sequence[Argument]) -> str:
+    """Returns why a path may visit nodes without end: Java's evaluator visits a node once for each way to it,
+    so that ``/parent::a/b`` thirty times never ends for two elements."""
+    if len(given) < 2:
+        return ""
+    if not isinstance(given[1], str):
+        return "needs a path that is written as a text, as argument 2"
+    path = _TEXT_OF_XPATH.sub("''", given[1])
+    depths = accumulate((character == "[") - (character == "]") for character in path)
+    ways = len(_WAYS_OF_XPATH.findall(path)) + max(depths, default=0)
+    return (
+        f"has more than {_MOST_WAYS} steps //, .., other axes and nested conditions"
+        if ways > _MOST_WAYS
+        else ""
+    )
+
+
 _NAMES_THAT_ALLOCATE: Final = frozenset({"inputbuffersize", "maxcharspercolumn", "maxcolumns"})
 
 
@@ -166,6 +190,8 @@ def backtracks(pattern: str) -> bool:
     """
     if re.search(r"\(\?[a-zA-Z-]*x", pattern) or r"\Q" in pattern or re.search(r"\[\^?\]", pattern):
         return True  # These change what a quantifier belongs to, or where a class ends.
+    if re.search(r"(?<!\\)(?:\\\\)*\\[RX]", pattern):
+        return True  # They match texts of several lengths, for which Java's matcher calls itself.
     ignores_case = bool(re.search(r"\(\?[a-zA-Z-]*i", pattern))
     groups = [_Group()]
     at = 0

@@ -21,6 +21,7 @@ from cooperator.connectors.sql_bounds import (
     bounded_pattern,
     bounded_sequence,
     bounded_window,
+    bounded_xpath,
 )
 
 
@@ -31,7 +32,10 @@ class FunctionKind(Enum):
     GATHERS = "opens nothing; its memory or time grows with the rows or elements that it combines"
     ALLOCATES = "a small argument can ask for a large result, so that argument is a literal within a bound"
     MATCHES = "Java's patterns can backtrack without end, so the pattern is a literal that cannot"
-    XML = "a document can name files and URLs; the JVMs of members open none (NO_EXTERNAL_XML)"
+    XML = (
+        "a document can name files and URLs, of which members' JVMs open none (NO_EXTERNAL_XML); a path can "
+        "visit nodes without end, so that it is a literal that cannot"
+    )
     FORBIDDEN = "refused"
 
 
@@ -124,18 +128,30 @@ _FORBIDDEN: Final = {
     ),
     **_forbidden("reads files that its options name (rowValidationXSDPath)", "from_xml schema_of_xml to_xml"),
     **_forbidden("reads what other queries have logged", "python_worker_logs"),
+    # Its counters, or levels, are what some byte says; theta's are as many as there are bytes.
+    **_forbidden(
+        "allocates or recurs as much as a sketch in the data says",
+        """
+        approx_top_k_combine approx_top_k_estimate hll_sketch_estimate hll_union hll_union_agg
+        kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
+        kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
+        kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
+        kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
+        kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float
+        """,
+    ),
     **_forbidden("lists what the server knows, and reads no rows", "collations sql_keywords"),
 }
 _GATHERING: Final = """
-    aggregate approx_top_k approx_top_k_accumulate approx_top_k_combine array_agg bitmap_and_agg
-    bitmap_construct_agg bitmap_or_agg collect_list collect_set hll_sketch_agg hll_union_agg
+    aggregate approx_top_k approx_top_k_accumulate array_agg bitmap_and_agg
+    bitmap_construct_agg bitmap_or_agg collect_list collect_set hll_sketch_agg
     kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float levenshtein listagg median mode
     percentile percentile_cont percentile_disc reduce schema_of_variant_agg string_agg
     theta_intersection_agg theta_sketch_agg theta_union_agg
     """
 _PLAIN: Final = """
     ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ abs acos acosh add_months and any
-    any_value approx_top_k_estimate array array_append array_compact array_contains array_distinct
+    any_value array array_append array_compact array_contains array_distinct
     array_except array_intersect array_join array_max array_min array_position array_prepend
     array_remove array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh
     assert_true atan atan2 atanh avg base64 between bigint bin binary bit_and bit_count bit_get
@@ -149,15 +165,10 @@ _PLAIN: Final = """
     e element_at elt encode endswith equal_null every exists exp explode explode_outer expm1 extract
     factorial filter find_in_set first first_value flatten float forall from_json from_unixtime
     from_utc_timestamp get get_json_object getbit greatest grouping grouping_id hash hex
-    hll_sketch_estimate hll_union hour hypot if ifnull in initcap inline inline_outer
+    hour hypot if ifnull in initcap inline inline_outer
     input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8
     is_variant_null isnan isnotnull isnull json_array_length json_object_keys json_tuple
-    kll_sketch_get_n_bigint kll_sketch_get_n_double kll_sketch_get_n_float
-    kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
-    kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float
-    kll_sketch_merge_bigint kll_sketch_merge_double kll_sketch_merge_float
-    kll_sketch_to_string_bigint kll_sketch_to_string_double kll_sketch_to_string_float kurtosis lag
-    last last_day last_value lcase lead least left len length ln localtimestamp locate log log10
+    kurtosis lag last last_day last_value lcase lead least left len length ln localtimestamp locate log log10
     log1p log2 lower ltrim luhn_check make_date make_dt_interval make_interval make_time
     make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map
     map_concat map_contains_key map_entries map_filter map_from_arrays map_from_entries map_keys
@@ -188,7 +199,7 @@ _PLAIN: Final = """
 FUNCTIONS: Final[Mapping[str, Function]] = {
     **dict.fromkeys(_PLAIN.split(), Function(FunctionKind.PLAIN)),
     **dict.fromkeys(_GATHERING.split(), Function(FunctionKind.GATHERS)),
-    **dict.fromkeys(_XML.split(), Function(FunctionKind.XML)),
+    **dict.fromkeys(_XML.split(), Function(FunctionKind.XML, "the path", bounded_xpath)),
     **_ALLOCATING,
     **_PATTERN,
     **_FORBIDDEN,

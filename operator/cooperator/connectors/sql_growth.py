@@ -5,7 +5,7 @@ each of its levels, and a WITH that is read twice is planned twice, so a short t
 a value without bounds. Three numbers are computed over the parsed plan as if each name were written out:
 
 * ``parts``, the work of planning and of one row: parts of the query, those of a lambda for each element;
-* ``size``, of one value, in sizes of a value of the row;
+* ``size``, of one value, in sizes of the row, or of a text of 2 characters;
 * ``rows`` that are made of one row by literals, tables of the query and groupings.
 
 What grows with the data (elements of an array, rows of a join) is unknown here. An array counts as
@@ -23,6 +23,8 @@ from cooperator.connectors.sql_bounds import LARGEST, MOST_WINDOWS
 MOST_PARTS: Final = 100_000
 MOST_ROWS: Final = 1_000_000
 ELEMENTS: Final = 20
+COLUMNS: Final = 20
+"""The number of columns that ``input`` counts as; ``*`` stands for all of them."""
 _RELATION: Final = 25
 """A node of the plan costs Spark as much as some parts of an expression."""
 _MOST_PARTITIONS: Final = 1_000
@@ -61,6 +63,14 @@ _TIMES: Final[Mapping[str, float]] = {
 """Functions that write a value longer; nested, they multiply."""
 _SEPARATED: Final = {"array_join": 1, "concat_ws": 0}
 """Functions that write a text between elements, and its argument; ``split`` makes the elements."""
+_OF_FIRST: Final = frozenset(
+    """
+    from_csv from_json get_json_object regexp_extract regexp_extract_all regexp_substr split_part
+    substring_index to_date to_number to_timestamp try_variant_get variant_get
+    """.split()  # noqa: SIM905
+)
+"""Functions whose result is a part of their first argument, or another form of it; others only say which."""
+_STARS: Final = frozenset({"UnresolvedStar", "UnresolvedStarExcept", "UnresolvedStarExceptOrReplace"})
 _GATHERING: Final = frozenset({"aggregate", "reduce"})
 _WRITTEN_TWICE: Final = frozenset({"between", "nullif", "nullifzero", "regexp_substr", "right", "zeroifnull"})
 """Functions in whose place Spark puts an expression that has an argument twice."""
@@ -72,6 +82,11 @@ _WITH_THE_SAME_NAMES: Final = frozenset(
     CTERelationDef Distinct Filter GlobalLimit Join LimitAll LocalLimit Offset RepartitionByExpression
     Sample Sort SubqueryAlias Tail UnresolvedHaving UnresolvedHint WithWindowDefinition
     """.split()  # noqa: SIM905
+)
+_PIVOTED: Final = 20
+"""The parts of a column that a PIVOT makes."""
+_PLAIN_VALUES: Final = frozenset(
+    {"Alias", "Cast", "CreateNamedStruct", "Literal", "NamePlaceholder$", "UnaryMinus", "UnresolvedAttribute"}
 )
 _UNIONS: Final = frozenset({"Except", "Intersect", "Union"})
 
@@ -106,10 +121,12 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """``columns`` has the costs of named columns; ``other`` is the cost of all others."""
+    """``columns`` has the costs of named columns, and ``other`` is the cost of all others; ``total`` is that
+    of a whole row, in which several columns may have one name."""
 
     columns: Mapping[str, Cost] = field(default_factory=dict)
     other: Cost = Cost()
+    total: Cost = Cost(1, COLUMNS)
     rows: float = 1
     parts: float = _RELATION
 
@@ -180,45 +197,53 @@ class _Growth:
         star = False
         for each in node.expressions:
             cost = self._cost(each, row, {})
-            _check_size(cost)
             costs.append(cost)
             made = max(made, _made_rows(each, cost))
+            if each.kind not in _STARS:  # They are many values, and not one.
+                _check_size(cost)
             if each.kind == "UnresolvedStar":
                 star = True
+            elif each.kind in _STARS:
+                unnamed += [before.most, *(self._cost(part, row, {}) for part in each.expressions)]
             elif each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names:
                 name = each.names[-1].lower()
                 aliased[name] = _most([cost, *([aliased[name]] if name in aliased else [])])
                 known[name] = _most([cost, *([known[name]] if name in known else [])])
             else:
                 unnamed.append(cost)
+        total = _sum(costs)
         parts = before.parts + (_RELATION + sum(cost.parts for cost in costs)) * _groupings(node)
+        if node.kind == "Pivot":
+            parts += _pivoted(list(node.expressions)) * _PIVOTED
+        if node.kind == "Unpivot":
+            parts += len(costs) * before.total.parts
         rows *= made
         if node.kind == "UnresolvedTableValuedFunction":
             rows *= _made_rows_of_table(node, costs)
-        if node.kind == "LocalRelation":
-            rows *= max(1, node.value)
-        if node.kind in ("UnresolvedInlineTable", "ResolvedInlineTable"):
+        if node.kind in ("UnresolvedInlineTable", "Unpivot"):
             rows *= max(1, len(costs))
         if is_output:
             other = _most([*unnamed, *([before.other] if star else aliased.values())])
             columns = known if star else aliased
-            return _Relation(columns, other, rows, parts)
+            return _Relation(columns, other, total, rows, parts)
         if node.kind in _WITH_THE_SAME_NAMES:
             return replace(before, rows=rows, parts=parts)
         # It may give any name to anything.
-        return _Relation({}, _most([before.most, *costs]), rows, parts)
+        total = _sum([before.total, *costs])
+        return _Relation({}, _most([before.most, *costs]), total, rows, parts)
 
     def _merged(self, node: QueryPart, below: Sequence[_Relation]) -> _Relation:
         if len(below) < 2:
             return replace(below[0]) if below else _Relation(parts=0)
         parts = sum(each.parts for each in below)
         if node.kind in _UNIONS:
-            rows = sum(each.rows for each in below)
-            return _Relation({}, _most(each.most for each in below), rows, parts)
+            rows, total = sum(each.rows for each in below), _most(each.total for each in below)
+            return _Relation({}, _most(each.most for each in below), total, rows, parts)
         names = {name for each in below for name in each.columns}
         columns = {name: _most(each.columns.get(name, each.other) for each in below) for name in names}
         other = _most(each.other for each in below)
-        return _Relation(columns, other, math.prod(each.rows for each in below), parts)
+        total = _sum(each.total for each in below)
+        return _Relation(columns, other, total, math.prod(each.rows for each in below), parts)
 
     def _cost(
         self, node: QueryPart, row: _Relation, variables: Mapping[str, Mapping[str, Cost] | Cost]
@@ -235,8 +260,10 @@ class _Growth:
             return found[node.names[1].lower() if len(node.names) > 1 else "*"]
         if node.kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
             return row.find(node.names)
-        if node.kind == "UnresolvedStar":
-            return row.most
+        if node.kind in _STARS:
+            return _sum([row.total, *(self._cost(each, row, variables) for each in node.expressions)])
+        if node.kind == "Literal" and isinstance(node.value, str):
+            return Cost(self._of_leaf * max(1, len(node.value) / 2))
         name = ".".join(node.names).lower() if node.kind == "UnresolvedFunction" else ""
         lambdas = [each for each in node.children if each.kind == "LambdaFunction"]
         given = [each for each in node.children if each.kind != "LambdaFunction"]
@@ -263,7 +290,7 @@ class _Growth:
         times = max(ELEMENTS, given.size)
         outer = {key: _scaled(value) for key, value in variables.items()}
         columns = {key: cost * ELEMENTS for key, cost in row.columns.items()}
-        inside = replace(row, columns=columns, other=row.other * ELEMENTS)
+        inside = replace(row, columns=columns, other=row.other * ELEMENTS, total=row.total * ELEMENTS)
         size, parts = given.size, given.parts
         for number, each in enumerate(lambdas):
             body, *arguments = each.children
@@ -315,6 +342,8 @@ def _size(node: QueryPart, name: str, given: Sequence[QueryPart], sizes: Sequenc
         return abs(numbers[-1] - (numbers[0] if len(numbers) > 1 else 0)) + 1 if numbers else LARGEST
     if name in ("replace", "regexp_replace"):
         return _replaced(name, given, sizes)
+    if name in _OF_FIRST:
+        return sizes[0]
     if name in _SEPARATED:
         text = given[_SEPARATED[name]].value if len(given) > 1 else None
         # A variable that is an argument of its own is no array of what is split below.
@@ -382,6 +411,15 @@ def _groupings(node: QueryPart) -> float:
     return product
 
 
+def _pivoted(expressions: Sequence[QueryPart]) -> float:
+    """Returns how many columns a PIVOT may make: one for each value and aggregate. Values may be written so
+    that they look like aggregates, but not the other way round."""
+    count = len(expressions)
+    values = sum(all(part.kind in _PLAIN_VALUES for part in _all(each)) for each in expressions)
+    values = max(values, count // 2)
+    return max(1, values * (count - values))
+
+
 def _scaled(value: Cost | Mapping[str, Cost]) -> Cost | Mapping[str, Cost]:
     if isinstance(value, Cost):
         return value * ELEMENTS
@@ -393,6 +431,11 @@ def _most(costs: Iterable[Cost]) -> Cost:
     if not found:
         return Cost()
     return Cost(max(cost.size for cost in found), max(cost.parts for cost in found))
+
+
+def _sum(costs: Iterable[Cost]) -> Cost:
+    found = list(costs)
+    return Cost(sum(cost.size for cost in found), sum(cost.parts for cost in found))
 
 
 def _all(node: QueryPart) -> Iterable[QueryPart]:

@@ -300,6 +300,8 @@ def _calls(tree: Any) -> Iterator[FunctionCall]:
         patterns = several.expressions if several is not None else [like.expression.unnest()]
         if not isinstance(like.expression, (exp.Any, exp.All)) or several is not None:
             yield FunctionCall("like", (None, *map(_literal, patterns)))
+    for matched in tree.find_all(exp.RegexpLike):
+        yield FunctionCall("rlike", (None, _literal(matched.expression)))
 
 
 def _literal(node: Any) -> Argument:

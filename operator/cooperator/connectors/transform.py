@@ -27,10 +27,12 @@ _SETTINGS: Final = {
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.eagerEvalOfUnresolvedInlineTable": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
 }
-"""Settings of a session that reads SQL of Connectors: no files as tables, and one way to read a text."""
+"""Settings of a session that reads SQL of Connectors: no files as tables, one way to read a text, and nothing
+that the parser evaluates by itself, before the plan is checked."""
 _PREPARED: Final = "cooperator.select"
 """The setting that marks a session which has them: each costs a call of the JVM."""
 _PARSING_TIMEOUT_S: Final = 60

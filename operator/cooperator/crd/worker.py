@@ -203,8 +203,8 @@ class WorkerSpec(Model):
         max_length=100,
         json_schema_extra={"x-kubernetes-list-type": "set"},
         description=(
-            "directories and URIs below which connectors may read and write files; default: all but the "
-            "system's, such as /proc and /etc"
+            "directories and URIs below which connectors may read and write files; default: files and "
+            "stores (s3a, hdfs, gs and others), without the system's directories, such as /proc and /etc"
         ),
     )
     allowed_file_references: Annotated[

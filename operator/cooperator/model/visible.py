@@ -18,9 +18,9 @@ _IGNORED: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Unicode's Default_Ignorable_Code_Point outside of the general categories below: they show nothing."""
-_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Controls (C0, DEL, C1), formats (bidirectional overrides and isolates, zero width), lone surrogates, and
-the separators of lines and paragraphs."""
+_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
+"""Controls (C0, DEL, C1), formats (bidirectional overrides and isolates, zero width), what is not assigned
+(which may be ignorable, or act once it is), lone surrogates, and the separators of lines and paragraphs."""
 _SHORT: Final = MappingProxyType({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 _GAP: Final = " … "
 

@@ -35,9 +35,10 @@ import org.apache.spark.sql.catalyst.expressions.NotLikeAny;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.UnaryMinus;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationDef;
 import org.apache.spark.sql.catalyst.plans.logical.CTERelationRef;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedHint;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
@@ -45,6 +46,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Product;
@@ -60,6 +62,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class ParsedSelect {
   private static final String SPARKS = "org.apache.spark.sql.catalyst.";
+  private static final String EVALUATES_VALUES = "spark.sql.parser.eagerEvalOfUnresolvedInlineTable";
   private static final int MOST_PARTS = 100_000;
   private static final int MOST_CHARACTERS = 2_000;
 
@@ -96,10 +99,16 @@ public final class ParsedSelect {
   @SuppressWarnings("unchecked")
   private static <E extends Exception> ParsedSelect parsed(SparkSession session, String sql) throws E {
     try {
-      return new ParsedSelect(session, session.sessionState().sqlParser().parsePlan(sql));
+      return new ParsedSelect(session, plan(session.sessionState().sqlParser(), sql));
     } catch (Exception error) {
       throw (E) error;
     }
+  }
+
+  private static LogicalPlan plan(ParserInterface parser, String sql) throws ParseException {
+    // Otherwise the parser evaluates what is in VALUES before anything is checked, and hides it.
+    SQLConf.get().setConfString(EVALUATES_VALUES, "false");
+    return parser.parsePlan(sql);
   }
 
   /** The rows of the very plan that was read. */
@@ -115,7 +124,7 @@ public final class ParsedSelect {
   /** Reads a SELECT from the standard input where there is no session, for a server that runs it elsewhere. */
   public static void main(String[] arguments) throws Exception {
     String sql = new String(System.in.readAllBytes(), StandardCharsets.UTF_8);
-    System.out.println(new ParsedSelect(null, new SparkSqlParser().parsePlan(sql)).summary());
+    System.out.println(new ParsedSelect(null, plan(new SparkSqlParser(), sql)).summary());
   }
 
   private void walk(LogicalPlan root) {
@@ -222,12 +231,10 @@ public final class ParsedSelect {
     return List.of();
   }
 
-  /** A literal, the literals of a hint, or a number: of rows that are written, of sets that group rows. */
+  /** A literal (a text of any length), the literals of a hint, or the number of sets that group rows. */
   private static Object value(TreeNode<?> node) {
     if (node instanceof BaseGroupingSets sets) {
       return sets.groupingSets().size();
-    } else if (node instanceof LocalRelation rows) {
-      return rows.data().size();
     } else if (node instanceof UnresolvedHint hint) {
       List<Object> values = new ArrayList<>();
       for (Object each : CollectionConverters.asJava(hint.parameters())) {
@@ -238,7 +245,10 @@ public final class ParsedSelect {
       }
       return values;
     }
-    return node instanceof Literal literal ? literal(literal) : null;
+    if (node instanceof Literal literal) {
+      return literal.value() instanceof UTF8String text ? text.toString() : literal(literal);
+    }
+    return null;
   }
 
   private void addPatterns(List<?> patterns) {
