@@ -86,3 +86,20 @@ def test_undesired_connectors_stay_in_a_foreign_log() -> None:
     assert connector_records(Desired(2), log.read(), owns_config=False) == ()
     log.append(connector_records(Desired(2), log.read(), owns_config=True))
     assert log.read().connectors == {}
+
+
+def test_tasks_whose_commit_is_before_their_connector_are_committed_again_where_no_worker_does_it() -> None:
+    """A leader of stock workers writes a connector alone, and waits for them to commit. If agents remain,
+    whose tasks are the same as before, nobody does.
+    """
+    log, wanted = Log(), Desired(1, {"a": DesiredConnector({"x": "1"})})
+    log.append(connector_records(wanted, log.read(), owns_config=True))
+    log.append(task_records("a", ({"n": "0"}, {"n": "1"})))
+    changed = Desired(2, {"a": DesiredConnector({"x": "2"})})
+    log.append(connector_records(changed, log.read(), owns_config=True, with_tasks=False))
+    assert log.read(compacted=True).connectors["a"].tasks == ()
+    assert connector_records(changed, log.read(), owns_config=True, with_tasks=False) == ()
+
+    log.append(connector_records(changed, log.read(), owns_config=True))
+    assert log.read(compacted=True).connectors == log.read().connectors
+    assert connector_records(changed, log.read(), owns_config=True) == ()

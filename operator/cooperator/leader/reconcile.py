@@ -48,6 +48,9 @@ def connector_records(
             # commit again, except where the configuration returns to the one that their tasks have.
             if with_tasks or present.applied == wanted.config:
                 records += task_records(name, present.tasks)
+        elif with_tasks and present.tasks and not present.inconsistent and present.applied != present.config:
+            # Written while there were stock workers only, of which none is left to commit again.
+            records += task_records(name, present.tasks)
     for name in sorted(config.connectors.keys() - desired.connectors.keys() - desired.kept):
         if desired.prune and name not in orphans and (owns_config or name in managed):
             records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]

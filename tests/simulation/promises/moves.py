@@ -71,7 +71,9 @@ class LeastMoves(Promise):
             # One of two copies is revoked for another reason; reasons are kept by task.
             return
         dealt_to = self._dealt_to(planned)
-        learned = () if instances else (*planned.memory.warmups, *planned.after.warmups)
+        # A warm-up that ends in this round without a move was given up: its task stays where it is.
+        over = [each for each in planned.memory.warmups if each.item in plan.revoked_why]
+        learned = () if instances else (*over, *planned.after.warmups)
         aims = {each.item: each.identity for each in learned if each.identity in dealt_to.values()}
         reported_set = set(reported)
         before: list[int] = []
