@@ -1,0 +1,121 @@
+"""What a pair of source and sink is to the table: cells, flocks of them, and how these travel."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.values.cells import Cell, Exception_, Gap, Outcome, Refusal, listed_for
+from tests.values.world import Record, World, connector
+
+
+@dataclass(frozen=True)
+class Flock:
+    """Cells that one Connector carries, by a topic or table of their own."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+class Pair(ABC):
+    """A source, a sink and the formats between them. ``label`` names it in the table, ``short`` its Connectors."""
+
+    label: str
+    short: str
+
+    @abstractmethod
+    def cells(self) -> Sequence[Cell]: ...
+
+    @abstractmethod
+    def begin(self, world: World, flock: Flock) -> dict[str, Any]:
+        """Makes source and target with one ordinary row, and returns the Connector's manifest."""
+
+    @abstractmethod
+    def send(self, world: World, flock: Flock) -> None:
+        """Gives the cells to the source, at once."""
+
+    @abstractmethod
+    def done(self, world: World, flock: Flock) -> bool:
+        """Whether all that the source has was read, and what is to be written was."""
+
+    @abstractmethod
+    def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
+        """What came out; cells that neither came nor were refused are missing."""
+
+    def flocks(self, exceptions: Sequence[Exception_], alone: bool) -> list[Flock]:
+        """The cells, without those that stop their task; with ``alone`` each of these is a flock of its own."""
+        together: list[Cell] = []
+        stopping: list[Cell] = []
+        for cell in self.cells():
+            listed = listed_for(cell, exceptions)
+            stops = isinstance(listed, Gap | Refusal) and listed.stops
+            (stopping if stops else together).append(cell)
+        flocks = [Flock(self.short, tuple(together))]
+        if alone:
+            flocks += [Flock(f"{self.short}-{cell.key}", (cell,)) for cell in stopping]
+        return flocks
+
+
+class FromTopic(Pair):
+    """Records of JSON, each with an ``id`` and one other field, go through a connector that reads a topic."""
+
+    class_name: str
+
+    @abstractmethod
+    def schema(self, flock: Flock) -> str:
+        """The columns as DDL, besides ``id``."""
+
+    @abstractmethod
+    def target(self, world: World, flock: Flock) -> Mapping[str, Any]:
+        """Makes the target, and returns its options."""
+
+    def begin(self, world: World, flock: Flock) -> dict[str, Any]:
+        world.create_topics([flock.name, f"{flock.name}-letters"])
+        world.produce(flock.name, [Record(b"first", b'{"id": 0}')])
+        config = {
+            "topics": flock.name,
+            "value.converter": "json",
+            "value.schema": f"id INT, {self.schema(flock)}",
+            "trigger.interval.ms": 100,
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": f"{flock.name}-letters",
+            **self.target(world, flock),
+        }
+        return connector(flock.name, self.class_name, config)
+
+    def send(self, world: World, flock: Flock) -> None:
+        records = [
+            Record(cell.key.encode(), f'{{"id": {number}, "{cell.column}": {cell.given}}}'.encode())
+            for number, cell in enumerate(flock.cells, 1)
+        ]
+        world.produce(flock.name, records)
+        self._sent[flock.name] = len(records)
+
+    def __init__(self) -> None:
+        self._sent: dict[str, int] = {}
+
+    def done(self, world: World, flock: Flock) -> bool:
+        return world.position(flock.name, flock.name) == 1 + self._sent.get(flock.name, 0)
+
+    def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
+        letters = {
+            letter.key.decode(): letter.header("__connect.errors.exception.message")
+            for letter in world.records(f"{flock.name}-letters")
+            if letter.key is not None
+        }
+        rows = self.rows(world, flock)
+        found = {}
+        for number, cell in enumerate(flock.cells, 1):
+            if cell.key in letters:
+                found[cell] = Outcome("letter", letters[cell.key])
+            elif number in rows:
+                found[cell] = Outcome("row", rows[number])
+            else:
+                found[cell] = Outcome("missing")
+        return found
+
+    @abstractmethod
+    def rows(self, world: World, flock: Flock) -> Mapping[int, str]:
+        """The text of each cell that came, by its number in the flock."""
