@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -50,31 +50,39 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Gap:
-    """Cells that are known to be neither equal nor refused. ``reason`` says what comes out; ``line`` is that of
-    issue 40. A cell that ``stops`` its task has a Connector of its own, and only the whole table has it.
+class Exception_:
+    """Cells that are not equal. An asterisk in ``pair``, ``type`` and ``values`` stands for any text.
+
+    A cell that travels ``alone`` stops its task, or changes how the rest of its batch is converted: it has a
+    Connector of its own, and only the whole table has it.
     """
 
     pair: str
     type: str
     values: tuple[str, ...]
     reason: str
-    line: str
-    stops: bool = False
+    alone: bool = field(default=False, kw_only=True)
+
+    def has(self, pair: str, type_name: str, value: str) -> bool:
+        return (
+            _matches(self.pair, pair)
+            and _matches(self.type, type_name)
+            and any(_matches(each, value) for each in self.values)
+        )
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Refusal(Exception_):
     """Cells that are to be refused, with a message that names column, key, value and remedy."""
 
-    pair: str
-    type: str
-    values: tuple[str, ...]
-    reason: str
-    stops: bool = False
 
+@dataclass(frozen=True)
+class Gap(Exception_):
+    """Cells that are known to be neither equal nor refused: ``reason`` says what comes out, and ``line`` is the one
+    of issue 40 that the gap belongs to.
+    """
 
-Exception_ = Gap | Refusal
+    line: str
 
 
 def status_of(cell: Cell, outcome: Outcome) -> Status:
@@ -97,14 +105,6 @@ def unnamed(cell: Cell, message: str) -> Sequence[str]:
     return [part for part, named in found.items() if not named]
 
 
-def matches(listed: Exception_, cell: Cell) -> bool:
-    return (
-        _matches(listed.pair, cell.pair)
-        and _matches(listed.type, cell.type)
-        and any(_matches(value, cell.value) for value in listed.values)
-    )
-
-
 def _matches(pattern: str, name: str) -> bool:
     """Of special characters, only the asterisk is one: names of types and values have the others."""
     return fnmatchcase(name, re.sub(r"[\[?]", r"[\g<0>]", pattern))
@@ -112,7 +112,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 def listed_for(cell: Cell, exceptions: Iterable[Exception_]) -> Exception_ | None:
     """The first entry of the list that has the cell."""
-    return next((listed for listed in exceptions if matches(listed, cell)), None)
+    return next((listed for listed in exceptions if listed.has(cell.pair, cell.type, cell.value)), None)
 
 
 def problems(outcomes: Mapping[Cell, Outcome], exceptions: Sequence[Exception_]) -> list[str]:

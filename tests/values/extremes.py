@@ -180,4 +180,4 @@ FIELDS: tuple[Field, ...] = (
     ),
 )
 
-NULL = Value("null", "null", "null")
+NULL = Value("no value", "null", "null")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from tests.values.cells import Cell, Exception_, Gap, Outcome, Refusal, listed_for
+from tests.values.cells import Cell, Exception_, Outcome, listed_for
 from tests.values.world import Record, World, connector
+
+Part = Literal["batch", "alone"]
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,16 @@ class Pair(ABC):
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
         """What came out; cells that neither came nor were refused are missing."""
 
-    def flocks(self, exceptions: Sequence[Exception_], alone: bool) -> list[Flock]:
-        """The cells, without those that stop their task; with ``alone`` each of these is a flock of its own."""
-        together: list[Cell] = []
-        stopping: list[Cell] = []
+    def flocks(self, exceptions: Sequence[Exception_], part: Part) -> list[Flock]:
+        """The cells that travel in one batch, or those that travel alone."""
+        batch: list[Cell] = []
+        alone: list[Cell] = []
         for cell in self.cells():
             listed = listed_for(cell, exceptions)
-            stops = isinstance(listed, Gap | Refusal) and listed.stops
-            (stopping if stops else together).append(cell)
-        flocks = [Flock(self.short, tuple(together))]
-        if alone:
-            flocks += [Flock(f"{self.short}-{cell.key}", (cell,)) for cell in stopping]
-        return flocks
+            (alone if listed is not None and listed.alone else batch).append(cell)
+        if part == "batch":
+            return [Flock(self.short, tuple(batch))]
+        return [Flock(f"{self.short}-{cell.key.replace('_', '-').lower()}", (cell,)) for cell in alone]
 
 
 class FromTopic(Pair):

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from tests.values.cells import Cell, Exception_, Outcome
-from tests.values.pairs import Flock, Pair
+from tests.values.pairs import Flock, Pair, Part
 from tests.values.world import World, wait_for
 
 _PATIENCE_S = 240.0
@@ -15,10 +15,10 @@ _LOOKS = 15
 
 
 def outcomes_of(
-    world: World, pairs: Sequence[Pair], exceptions: Sequence[Exception_], alone: bool
+    world: World, pairs: Sequence[Pair], exceptions: Sequence[Exception_], part: Part
 ) -> dict[Cell, Outcome]:
-    """All cells with what came of them; with ``alone`` also those that stop their task."""
-    travels = [(pair, flock) for pair in pairs for flock in pair.flocks(exceptions, alone)]
+    """The cells of a part of the table, with what came of them. Their Connectors end before this returns."""
+    travels = [(pair, flock) for pair in pairs for flock in pair.flocks(exceptions, part)]
     world.apply([pair.begin(world, flock) for pair, flock in travels])
     failed = _settle(world, travels, {}, "the first row arrives")
     for pair, flock in travels:
@@ -32,6 +32,7 @@ def outcomes_of(
             said = Outcome("failed", failed[flock.name])
             read = {cell: said if outcome.kind == "missing" else outcome for cell, outcome in read.items()}
         found |= read
+    world.local("delete", "connector", *(flock.name for _, flock in travels))
     return found
 
 
