@@ -129,7 +129,9 @@ def problems(outcomes: Mapping[Cell, Outcome], exceptions: Sequence[Exception_])
 
 
 def described(cell: Cell, outcome: Outcome) -> str:
-    lacks = "" if outcome.kind in ("row", "missing") else f" (names no {', '.join(unnamed(cell, outcome.text))})"
+    lacks = (
+        "" if outcome.kind in ("row", "missing") else f" (names no {', '.join(unnamed(cell, outcome.text))})"
+    )
     return (
         f"    in:  {shown(cell.given)}\n    due: {shown(cell.due)}\n"
         f"    out: {outcome.kind}{lacks}: {shown(outcome.text, 400)}"
@@ -138,7 +140,9 @@ def described(cell: Cell, outcome: Outcome) -> str:
 
 def shown(text: str, most: int = 100) -> str:
     """The text in printable characters; a long one by its beginning and its length."""
-    readable = "".join(each if each.isprintable() and each != "\\" else _escaped(each) for each in text[:most])
+    readable = "".join(
+        each if each.isprintable() and each != "\\" else _escaped(each) for each in text[:most]
+    )
     return readable if len(text) <= most else f"{readable}… ({len(text):,} characters)"
 
 

@@ -84,7 +84,9 @@ FIELDS: tuple[Field, ...] = (
     Field("a_byte", "BYTE", "integer", _plain("0", "127", "-128")),
     Field("a_short", "SHORT", "integer", _plain("32767", "-32768")),
     Field("an_int", "INT", "integer", _plain("2147483647", "-2147483648")),
-    Field("a_long", "LONG", "integer", _plain("9223372036854775807", "-9223372036854775808", "9007199254740993")),
+    Field(
+        "a_long", "LONG", "integer", _plain("9223372036854775807", "-9223372036854775808", "9007199254740993")
+    ),
     Field("a_float", "FLOAT", "float", _floats("3.4028235e38", "1e-45")),
     Field("a_double", "DOUBLE", "double", _floats("1.7976931348623157e308", "5e-324")),
     Field("money", "DECIMAL(10,2)", "decimal", _plain("1.50", "-99999999.99", "0.00")),

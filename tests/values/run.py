@@ -9,7 +9,7 @@ from tests.values.cells import Cell, Exception_, Outcome
 from tests.values.pairs import Flock, Pair, Part
 from tests.values.world import World, wait_for
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 400.0
 _LOOKS = 15
 """A look at tasks costs a process, one at what arrives a request."""
 
@@ -20,11 +20,7 @@ def outcomes_of(
     """The cells of a part of the table, with what came of them. Their Connectors end before this returns."""
     travels = [(pair, flock) for pair in pairs for flock in pair.flocks(exceptions, part)]
     world.apply([pair.begin(world, flock) for pair, flock in travels])
-    failed = _settle(world, travels, {}, "the first row arrives")
-    for pair, flock in travels:
-        if flock.name not in failed:
-            pair.send(world, flock)
-    failed = _settle(world, travels, failed, "all rows arrive")
+    failed = _travel(world, travels)
     found: dict[Cell, Outcome] = {}
     for pair, flock in travels:
         read = pair.read(world, flock)
@@ -36,23 +32,25 @@ def outcomes_of(
     return found
 
 
-def _settle(
-    world: World, travels: Sequence[tuple[Pair, Flock]], failed: dict[str, str], what: str
-) -> dict[str, str]:
-    """Waits until each flock is done or its task has failed; returns the failures."""
-    waiting = [travel for travel in travels if travel[1].name not in failed]
-    failed = dict(failed)
+def _travel(world: World, travels: Sequence[tuple[Pair, Flock]]) -> dict[str, str]:
+    """Sends each flock when its first, ordinary row has arrived, and waits until it has arrived or its task has
+    failed; returns the failures. The first batch of a topic has another path than the later ones.
+    """
+    first, rest = list(travels), list[tuple[Pair, Flock]]()
+    failed: dict[str, str] = {}
     looks = itertools.count(1)
 
-    def settled() -> bool:
-        waiting[:] = [
-            (pair, flock)
-            for pair, flock in waiting
-            if not pair.done(world, flock) and flock.name not in failed
-        ]
-        if waiting and next(looks) % _LOOKS == 0:
+    def arrived() -> bool:
+        for travel in [each for each in first if each[0].done(world, each[1])]:
+            travel[0].send(world, travel[1])
+            first.remove(travel)
+            rest.append(travel)
+        for waiting in (first, rest):
+            waiting[:] = [(pair, flock) for pair, flock in waiting if flock.name not in failed]
+        rest[:] = [(pair, flock) for pair, flock in rest if not pair.done(world, flock)]
+        if next(looks) % _LOOKS == 0:
             failed.update(world.failures())
-        return not waiting
+        return not first and not rest
 
-    wait_for(settled, _PATIENCE_S, what)
+    wait_for(arrived, _PATIENCE_S, "each value has arrived, or its task has failed")
     return failed

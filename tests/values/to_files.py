@@ -38,7 +38,9 @@ class ToFiles(FromTopic):
 
     def cells(self) -> Sequence[Cell]:
         return [
-            Cell(self.label, field.ddl, value.name, value.json, value.due, field.name, f"{field.name}-{number}")
+            Cell(
+                self.label, field.ddl, value.name, value.json, value.due, field.name, f"{field.name}-{number}"
+            )
             for field in self.fields()
             for number, value in enumerate((*field.values, NULL))
         ]
@@ -65,7 +67,9 @@ class ToFiles(FromTopic):
                 number = int(identity) if str(identity).isdecimal() else 0
                 if 0 < number <= len(flock.cells):
                     column = flock.cells[number - 1].column
-                    found[number] = row[column] if self.form == "parquet" else of_text(KINDS[column], row[column])
+                    found[number] = (
+                        row[column] if self.form == "parquet" else of_text(KINDS[column], row[column])
+                    )
         return found
 
 

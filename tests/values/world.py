@@ -126,19 +126,28 @@ class World:
         }
 
     def create_topics(self, names: Sequence[str]) -> None:
-        topics = [NewTopic(name, 1, 1, config={"max.message.bytes": str(LONGEST)}) for name in names]
+        config = {"max.message.bytes": str(LONGEST), "message.timestamp.after.max.ms": str(2**63 - 1)}
+        topics = [NewTopic(name, 1, 1, config=config) for name in names]
         for future in self._admin.create_topics(topics).values():
             try:
                 future.result(30)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
     def produce(self, topic: str, records: Iterable[Record]) -> None:
+        refused: list[object] = []
         for record in records:
-            more = {"timestamp": record.timestamp_ms} if record.timestamp_ms >= 0 else {}
-            self._producer.produce(topic, record.value, record.key, headers=list(record.headers), **more)
+            self._producer.produce(
+                topic,
+                record.value,
+                record.key,
+                headers=list(record.headers),
+                on_delivery=lambda error, message: refused.append(error) if error else None,
+                **({"timestamp": record.timestamp_ms} if record.timestamp_ms >= 0 else {}),
+            )
         assert self._producer.flush(60) == 0
+        assert refused == []
 
     def records(self, topic: str) -> list[Record]:
         """All committed records of a topic that has one partition; none if it does not exist."""
@@ -190,7 +199,13 @@ def manifest(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def connector(name: str, class_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     texts = {option: str(value) for option, value in config.items()}
-    spec = {"workerRef": {"name": WORKER}, "class": class_name, "tasksMax": 1, "config": texts}
+    spec = {
+        "workerRef": {"name": WORKER},
+        "class": class_name,
+        "tasksMax": 1,
+        "autoRestart": {"enabled": False},
+        "config": texts,
+    }
     return manifest("Connector", name, spec)
 
 
