@@ -14,10 +14,11 @@ from typing import Literal
 Kind = Literal["row", "letter", "failed", "missing"]
 Status = Literal["equal", "refused", "wrong"]
 
-_REMEDY = re.compile(
-    r"\b(add|alter|cast|change|declare|drop|encode|leave out|name|raise|remove|rename|replace|select|set|use|write)\b",
-    re.IGNORECASE,
+_REMEDIES = (
+    *("add", "alter", "cast", "change", "declare", "drop", "encode", "leave out", "name", "raise", "remove"),
+    *("rename", "replace", "select", "set", "use", "write"),
 )
+_REMEDY = re.compile(rf"\b({'|'.join(_REMEDIES)})\b", re.IGNORECASE)
 _NAMED = 20
 
 
@@ -50,7 +51,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Exception_:
+class Listed:
     """Cells that are not equal. An asterisk in ``pair``, ``type`` and ``values`` stands for any text.
 
     A cell that travels ``alone`` stops its task, or changes how the rest of its batch is converted: it has a
@@ -72,14 +73,14 @@ class Exception_:
 
 
 @dataclass(frozen=True)
-class Refusal(Exception_):
+class Refusal(Listed):
     """Cells that are to be refused, with a message that names column, key, value and remedy."""
 
 
 @dataclass(frozen=True)
-class Gap(Exception_):
-    """Cells that are known to be neither equal nor refused: ``reason`` says what comes out, and ``line`` is the one
-    of issue 40 that the gap belongs to.
+class Gap(Listed):
+    """Cells that are known to be neither equal nor refused: ``reason`` says what comes out. ``line`` is
+    the one of issue 40 that the gap belongs to.
     """
 
     line: str
@@ -110,12 +111,12 @@ def _matches(pattern: str, name: str) -> bool:
     return fnmatchcase(name, re.sub(r"[\[?]", r"[\g<0>]", pattern))
 
 
-def listed_for(cell: Cell, exceptions: Iterable[Exception_]) -> Exception_ | None:
+def listed_for(cell: Cell, exceptions: Iterable[Listed]) -> Listed | None:
     """The first entry of the list that has the cell."""
     return next((listed for listed in exceptions if listed.has(cell.pair, cell.type, cell.value)), None)
 
 
-def problems(outcomes: Mapping[Cell, Outcome], exceptions: Sequence[Exception_]) -> list[str]:
+def problems(outcomes: Mapping[Cell, Outcome], exceptions: Sequence[Listed]) -> list[str]:
     """Each cell that is not as expected, in a line that says what went in and what came out."""
     found = []
     for cell, outcome in outcomes.items():

@@ -27,7 +27,7 @@ CONTENTS: dict[str, tuple[bytes, list[str]]] = {
     "bytes that are not UTF-8": (b"a\xffb\n", ["a\udcffb"]),
     "an unpaired surrogate": (b"a\xed\xa0\x80b\n", ["a\udced\udca0\udc80b"]),
 }
-"""Contents of files by their names, and the lines that are due: a byte that is no text is not to become one."""
+"""Contents of files by their names, and the lines that are due: no byte is to become another one."""
 
 _FIRST, _LAST = "first of all.txt", "last of all.txt"
 NAMES = (

@@ -1,4 +1,4 @@
-"""Tables to topics, read by a plain consumer, a JSON parser and a decoder of Connect's envelopes of its own."""
+"""Tables to topics, read by a plain consumer, a parser of JSON, and a decoder of Connect's envelopes."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.values.cells import Exception_, Gap, Refusal
+from tests.values.cells import Gap, Listed, Refusal
 from tests.values.gaps import EXCEPTIONS
 from tests.values.record import Entry, read
 from tests.values.world import DATABASE_ZONE, MEMBER_ZONE, SESSION_ZONE
@@ -16,13 +16,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "types.md"
 
 _HEAD = f"""# Types
 
-What becomes of each type between a source and a sink, as readers that are not ours see it: pyarrow, psycopg, Python's `csv` and
-`json`, a plain Kafka consumer. `python -m tests.values.record` makes this page from a run of `tests/values`; tests compare it with
-the table and with each further run. In that run Spark's session is in {SESSION_ZONE}, the member in {MEMBER_ZONE} with a Turkish locale, the
-database in {DATABASE_ZONE}, and `errors.tolerance` is `all`, so a value that depends on one of these shows.
+What becomes of each type between a source and a sink, as readers that are not ours see it: pyarrow,
+psycopg, Python's `csv` and `json`, a plain Kafka consumer. `python -m tests.values.record` makes this
+page from a run of `tests/values`; tests compare it with the table and with each further run. Values that
+depend on a zone or a language show: in that run Spark's session is in {SESSION_ZONE}, the member in
+{MEMBER_ZONE} with a Turkish locale, and the database in {DATABASE_ZONE}. `errors.tolerance` is `all`.
 
-A value is **equal** if the reader gets what the source had. It is **refused** if a dead letter, or the failure of the task, names its
-column, its record's key, the value and a remedy. Every other value is a **gap**: it is listed with what comes out.
+A value is **equal** if the reader gets what the source had. It is **refused** if a dead letter, or the
+failure of the task, names its column, its record's key, the value and a remedy. Every other value is a
+**gap**: it is listed with what comes out.
 """
 
 
@@ -80,7 +82,7 @@ def _exception(each: Entry) -> str:
     return f"| {_code(each.type)} | {value} | {came} | {_escaped(reason)} |"
 
 
-def _listed(each: Entry, exceptions: Iterable[Exception_]) -> Gap | Refusal | None:
+def _listed(each: Entry, exceptions: Iterable[Listed]) -> Gap | Refusal | None:
     return next((listed for listed in exceptions if listed.has(each.pair, each.type, each.value)), None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tests.values.cells import Cell, Exception_, Outcome, listed_for
+from tests.values.cells import Cell, Listed, Outcome, listed_for
 from tests.values.world import Record, World, connector
 
 Part = Literal["batch", "alone"]
@@ -22,7 +22,7 @@ class Flock:
 
 
 class Pair(ABC):
-    """A source, a sink and the formats between them. ``label`` names it in the table, ``short`` its Connectors."""
+    """A source, a sink and the formats between them: ``label`` in the table, ``short`` in Connectors."""
 
     label: str
     short: str
@@ -46,7 +46,7 @@ class Pair(ABC):
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
         """What came out; cells that neither came nor were refused are missing."""
 
-    def flocks(self, exceptions: Sequence[Exception_], part: Part) -> list[Flock]:
+    def flocks(self, exceptions: Sequence[Listed], part: Part) -> list[Flock]:
         """The cells that travel in one batch, or those that travel alone."""
         batch: list[Cell] = []
         alone: list[Cell] = []

@@ -52,7 +52,7 @@ def moment_text(us: int, zone: str = "Z") -> str:
 
 
 def parsed_moment(text: str, zoned: bool) -> str:
-    """The form of ``moment_text`` of an ISO text; a text with a zone that is unexpected, or lacks one, says so."""
+    """The form of ``moment_text`` of an ISO text. It says so if a zone is missing or unexpected."""
     match = _ISO.fullmatch(text)
     if match is None:
         return f"{text} (no ISO time)"
@@ -89,7 +89,7 @@ def float_text(value: float, single: bool = False) -> str:
 
 
 def of_text(kind: str, value: Any) -> str:
-    """The text of what a reader of JSON or of CSV has read; numbers of JSON are ``Number`` or ``Decimal``."""
+    """The text of what a reader of JSON or of CSV has read; fractions of JSON are decimals."""
     if value is None:
         return "null"
     if kind in ("float", "double"):
@@ -153,7 +153,7 @@ def json_text(value: Any) -> str:
 
 
 def json_value(text: str) -> Any:
-    """JSON as a strict reader reads it, with all digits of its numbers. Of doubled names the last one counts."""
+    """JSON as a strict reader reads it, with all digits of its numbers."""
 
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is no JSON")

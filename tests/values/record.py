@@ -1,5 +1,5 @@
-"""The outcomes of a run, as they are checked in: ``python -m tests.values.record`` runs the whole table, and writes
-``record.json`` and the page. Tests compare the record with the table, with the page and with each run.
+"""The outcomes of a run, as they are checked in: ``python -m tests.values.record`` runs the whole table, and
+writes ``record.json`` and the page. Tests compare the record with the table, with the page and with each run.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from tests.values.cells import Cell, Exception_, Outcome
+from tests.values.cells import Cell, Listed, Outcome
 from tests.values.pairs import Flock, Pair, Part
 from tests.values.world import World, wait_for
 
@@ -15,7 +15,7 @@ _LOOKS = 15
 
 
 def outcomes_of(
-    world: World, pairs: Sequence[Pair], exceptions: Sequence[Exception_], part: Part
+    world: World, pairs: Sequence[Pair], exceptions: Sequence[Listed], part: Part
 ) -> dict[Cell, Outcome]:
     """The cells of a part of the table, with what came of them. Their Connectors end before this returns."""
     travels = [(pair, flock) for pair in pairs for flock in pair.flocks(exceptions, part)]
@@ -33,8 +33,8 @@ def outcomes_of(
 
 
 def _travel(world: World, travels: Sequence[tuple[Pair, Flock]]) -> dict[str, str]:
-    """Sends each flock when its first, ordinary row has arrived, and waits until it has arrived or its task has
-    failed; returns the failures. The first batch of a topic has another path than the later ones.
+    """Sends each flock when its first, ordinary row has arrived, and waits until it has arrived or its task
+    has failed; returns the failures. The first batch of a topic has another path than the later ones.
     """
     first, rest = list(travels), list[tuple[Pair, Flock]]()
     failed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The table itself: it judges strictly, knows each of its exceptions, and reaches into nothing of the product."""
+"""The table itself: it judges strictly, knows each of its exceptions, and reaches into no product code."""
 
 import ast
 from datetime import UTC, date, datetime, timedelta

@@ -121,7 +121,7 @@ class _Row(dict[str, Any]):
 def _csv(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The rows by RFC 4180, as Python and pyarrow read them.
 
-    Python cannot tell an empty text from null; to pyarrow an empty field is null if it has no quotation marks.
+    Python cannot tell an empty text from null; to pyarrow an empty field without quotation marks is null.
     """
     csv.field_size_limit(2_000_000)
     text = path.read_bytes().decode()

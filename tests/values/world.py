@@ -1,7 +1,7 @@
 """The product as a user has it, a Kafka and a PostgreSQL: all that the table runs in.
 
-The surroundings are hostile to values: the session of Spark, the member, its JVM's locale and the database have
-different zones and languages.
+The surroundings are hostile to values: Spark's session, the member and the database are in different zones,
+and the JVM has a Turkish locale.
 """
 
 from __future__ import annotations
