@@ -182,4 +182,47 @@ FIELDS: tuple[Field, ...] = (
     ),
 )
 
+COLUMN_NAMES = (
+    *(
+        "a b",
+        "a.b",
+        "a-b",
+        "a,b",
+        "a;b",
+        "a=b",
+        "a(b)",
+        "a{b}",
+        "a[b]",
+        "a/b",
+        "a\\b",
+        "a:b",
+        "a`b",
+        "a'b",
+        'a"b',
+    ),
+    *(
+        "größe",
+        "日本",
+        "e\u0301",
+        "😀",
+        "select",
+        "UPPER",
+        "TITLE",
+        "$1",
+        "%s",
+        "{}",
+        "_a",
+        "1st",
+        "a\tb",
+        "a\nb",
+    ),
+    *("__deleted_", "null", "x" * 60),
+)
+"""Names of columns that Spark, Parquet and PostgreSQL can have. With a Turkish locale, TITLE is no title."""
+
+NAMED: tuple[Field, ...] = tuple(
+    Field(name, "STRING", "string", (Value(name, json.dumps(name), name),)) for name in COLUMN_NAMES
+)
+"""A column for each name, whose value is its name."""
+
 NULL = Value("no value", "null", "null")

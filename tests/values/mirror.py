@@ -18,6 +18,7 @@ RECORDS: dict[tuple[str, str], Record] = {
     ("value", "every byte"): Record(b"k", bytes(range(256))),
     ("value", "UTF-8 cut off"): Record(b"k", b"\xf0\x9f\x98"),
     ("value", "999,000 bytes"): Record(b"k", b"x" * 999_000),
+    ("value", "1,000,100 bytes"): Record(b"k", b"x" * 1_000_100),
     ("key", "null"): Record(None, b"v"),
     ("key", "empty"): Record(b"", b"v"),
     ("key", "every byte"): Record(bytes(range(256)), b"v"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.values.cells import Cell, Listed, Outcome, listed_for
+from tests.values.extremes import NAMED
 from tests.values.world import Record, World, connector
 
 Part = Literal["batch", "alone"]
@@ -64,8 +66,12 @@ class FromTopic(Pair):
     class_name: str
 
     @abstractmethod
-    def schema(self, flock: Flock) -> str:
-        """The columns as DDL, besides ``id``."""
+    def schema(self, flock: Flock) -> Mapping[str, str]:
+        """The types of all columns of the table, besides ``id``."""
+
+    def columns(self, flock: Flock) -> list[str]:
+        """The columns of the flock, besides ``id``."""
+        return list(dict.fromkeys(cell.column for cell in flock.cells))
 
     @abstractmethod
     def target(self, world: World, flock: Flock) -> Mapping[str, Any]:
@@ -74,10 +80,11 @@ class FromTopic(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         world.create_topics([flock.name, f"{flock.name}-letters"])
         world.produce(flock.name, [Record(b"first", b'{"id": 0}')])
+        types, names = self.schema(flock), self.columns(flock)
         config = {
             "topics": flock.name,
             "value.converter": "json",
-            "value.schema": f"id INT, {self.schema(flock)}",
+            "value.schema": ", ".join(["id INT", *(f"{_quoted(name)} {types[name]}" for name in names)]),
             "trigger.interval.ms": 100,
             "errors.tolerance": "all",
             "errors.deadletterqueue.topic.name": f"{flock.name}-letters",
@@ -87,7 +94,7 @@ class FromTopic(Pair):
 
     def send(self, world: World, flock: Flock) -> None:
         records = [
-            Record(cell.key.encode(), f'{{"id": {number}, "{cell.column}": {cell.given}}}'.encode())
+            Record(cell.key.encode(), f'{{"id": {number}, {json.dumps(cell.column)}: {cell.given}}}'.encode())
             for number, cell in enumerate(flock.cells, 1)
         ]
         world.produce(flock.name, records)
@@ -119,3 +126,18 @@ class FromTopic(Pair):
     @abstractmethod
     def rows(self, world: World, flock: Flock) -> Mapping[int, str]:
         """The text of each cell that came, by its number in the flock."""
+
+
+def named_cells(label: str) -> list[Cell]:
+    """A cell for each name of a column."""
+    return [
+        Cell(label, "name of a column", field.name, value.json, value.due, field.name, f"named-{number}")
+        for number, field in enumerate(NAMED)
+        for value in field.values
+    ]
+
+
+def _quoted(name: str) -> str:
+    """A name in Spark's DDL."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"

@@ -6,6 +6,7 @@ from tests.values.from_files import FromFiles
 from tests.values.from_postgres import FromPostgres
 from tests.values.mirror import Mirror
 from tests.values.pairs import Pair
+from tests.values.shapes import OneColumn, TopicNames
 from tests.values.to_files import ToFiles
 from tests.values.to_postgres import ToPostgres
 
@@ -13,6 +14,8 @@ PAIRS: tuple[Pair, ...] = (
     ToFiles("parquet"),
     ToFiles("json"),
     ToFiles("csv"),
+    OneColumn(),
+    TopicNames(),
     ToPostgres(),
     FromPostgres("json"),
     FromPostgres("json-schema"),

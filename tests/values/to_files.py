@@ -14,12 +14,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from tests.values.cells import Cell
-from tests.values.extremes import FIELDS, NULL, Field
-from tests.values.pairs import Flock, FromTopic
+from tests.values.extremes import FIELDS, NAMED, NULL
+from tests.values.pairs import Flock, FromTopic, named_cells
 from tests.values.readings import day_text, json_value, moment_text, of_text
 from tests.values.world import World
 
-KINDS = {field.name: field.kind for field in FIELDS}
+KINDS = {field.name: field.kind for field in (*FIELDS, *NAMED)}
 NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
@@ -31,22 +31,19 @@ class ToFiles(FromTopic):
         self.form = form
         self.label = f"kafka-to-files, json to {form}"
         self.short = f"files-{form}"
-
-    def fields(self) -> Sequence[Field]:
         # A line of CSV has no place for a list or a struct, which Spark refuses for the file as a whole.
-        return [field for field in FIELDS if self.form != "csv" or not field.ddl.startswith(NESTED)]
+        self.fields = [field for field in FIELDS if form != "csv" or not field.ddl.startswith(NESTED)]
 
     def cells(self) -> Sequence[Cell]:
-        return [
-            Cell(
-                self.label, field.ddl, value.name, value.json, value.due, field.name, f"{field.name}-{number}"
-            )
-            for field in self.fields()
-            for number, value in enumerate((*field.values, NULL))
+        values = [
+            Cell(self.label, field.ddl, value.name, value.json, value.due, field.name, f"{field.name}-{at}")
+            for field in self.fields
+            for at, value in enumerate((*field.values, NULL))
         ]
+        return [*values, *named_cells(self.label)]
 
-    def schema(self, flock: Flock) -> str:
-        return ", ".join(f"{field.name} {field.ddl}" for field in self.fields())
+    def schema(self, flock: Flock) -> Mapping[str, str]:
+        return {field.name: field.ddl for field in (*self.fields, *NAMED)}
 
     def target(self, world: World, flock: Flock) -> Mapping[str, Any]:
         return {
@@ -59,7 +56,7 @@ class ToFiles(FromTopic):
         read: Callable[[Path], Iterator[tuple[Any, dict[str, Any]]]] = {
             "parquet": _parquet,
             "json": _json,
-            "csv": lambda path: _csv(path, ["id", *(field.name for field in self.fields())]),
+            "csv": lambda path: _csv(path, ["id", *self.columns(flock)]),
         }[self.form]
         found: dict[int, str] = {}
         for file in sorted((world.root / "files" / flock.name).glob(f"*.{self.form}*")):

@@ -10,8 +10,8 @@ from typing import Any
 from psycopg import sql
 
 from tests.values.cells import Cell
-from tests.values.extremes import FIELDS, NULL, Value
-from tests.values.pairs import Flock, FromTopic
+from tests.values.extremes import FIELDS, NAMED, NULL, Value
+from tests.values.pairs import Flock, FromTopic, named_cells
 from tests.values.world import World
 
 
@@ -26,6 +26,7 @@ class Target:
     type: str
     values: tuple[Value, ...]
     literals: Mapping[str, str] = field(default_factory=dict)
+    definition: str = ""
 
 
 def _of(name: str, type_name: str, literals: Mapping[str, str] | None = None) -> Target:
@@ -86,16 +87,22 @@ TARGETS: tuple[Target, ...] = (
     _of("visit", "jsonb"),
     _texts("a_varchar", "varchar(4)", "abcd", "", "äöü€", "too long"),
     _texts("a_char", "char(4)", "ab", ""),
-    _texts("an_uuid", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    _texts("an_uuid", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "no uuid"),
     _texts(
         "a_json",
         "json",
         '{"b": 1, "a": [null, 1.10]}',
         "12345678901234567890.123456789012345678",
         '"\\ud83d\\ude00"',
+        '"\\u0000"',
     ),
     _texts(
-        "a_jsonb", "jsonb", '{"b": 1, "a": [null, 1.10]}', "12345678901234567890.123456789012345678", "null"
+        "a_jsonb",
+        "jsonb",
+        '{"b": 1, "a": [null, 1.10]}',
+        "12345678901234567890.123456789012345678",
+        "null",
+        '"\\u0000"',
     ),
     _texts("an_inet", "inet", "10.0.0.1", "10.0.0.0/8", "::1", "2001:db8::/32"),
     _texts("a_cidr", "cidr", "10.0.0.0/8", "2001:db8::/32"),
@@ -106,7 +113,7 @@ TARGETS: tuple[Target, ...] = (
     _texts("a_time", "time", "00:00:00", "23:59:59.999999", "24:00:00"),
     _texts("a_timetz", "timetz", "12:30:45.123456+05:45"),
     _texts("a_number", "numeric", "NaN", "Infinity", "-Infinity", f"{'9' * 60}.{'1' * 60}", "1.10"),
-    _texts("a_mood", "mood", "happy", "so sad"),
+    _texts("a_mood", "mood", "happy", "so sad", "unknown"),
     _texts("some_bits", "bit(4)", "1010"),
     _texts("a_document", "xml", "<a>ü</a>"),
     _texts("a_day", "date", "infinity", "-infinity", "0044-03-15 BC"),
@@ -114,8 +121,19 @@ TARGETS: tuple[Target, ...] = (
         "an_instant", "timestamptz", "infinity", "2026-11-28 12:30:45.123456+05:45", "2026-11-28 12:30:45"
     ),
     _texts("a_money", "money", "-92233720368547758.08"),
+    Target("a_large", "INT", "smallint", (Value("40000", "40000", ""),)),
+    Target(
+        "a_positive",
+        "INT",
+        "integer, checked",
+        (Value("1", "1", "1"), Value("-1", "-1", "")),
+        definition="integer CHECK (a_positive > 0)",
+    ),
     _texts("a_point", "point", "(1.5,-2)"),
 )
+
+
+_ALL = (*TARGETS, *(Target(field.name, field.ddl, "text", field.values) for field in NAMED))
 
 
 class ToPostgres(FromTopic):
@@ -124,7 +142,7 @@ class ToPostgres(FromTopic):
     short = "postgres"
 
     def cells(self) -> Sequence[Cell]:
-        return [
+        values = [
             Cell(
                 self.label,
                 f"{target.ddl} to {target.type}",
@@ -137,15 +155,20 @@ class ToPostgres(FromTopic):
             for target in TARGETS
             for number, value in enumerate((*target.values, NULL))
         ]
+        return [*values, *named_cells(self.label)]
 
-    def schema(self, flock: Flock) -> str:
-        return ", ".join(f"{target.column} {target.ddl}" for target in TARGETS)
+    def schema(self, flock: Flock) -> Mapping[str, str]:
+        return {target.column: target.ddl for target in _ALL}
 
     def target(self, world: World, flock: Flock) -> Mapping[str, Any]:
         if world.postgres.query("SELECT to_regtype('mood')::text") == [(None,)]:
             world.postgres.query("CREATE TYPE mood AS ENUM ('happy', 'so sad')")
-        columns = ", ".join(f"{target.column} {target.type}" for target in TARGETS)
-        world.postgres.query(f'CREATE TABLE "{flock.name}" (id integer, {columns})')
+        types = {target.column: target.definition or target.type for target in _ALL}
+        columns = [f"{_quoted(name)} {types[name]}" for name in self.columns(flock)]
+        with world.postgres.session() as session:
+            # Without parameters, so that a name may have a percent sign.
+            session.execute(f'CREATE TABLE "{flock.name}" ({", ".join(["id integer", *columns])})')
+            session.commit()
         return {**world.database, "positions.table": "positions"}
 
     def rows(self, world: World, flock: Flock) -> Mapping[int, str]:
@@ -154,17 +177,19 @@ class ToPostgres(FromTopic):
             # As a reader sees it who is at neither of the places.
             session.execute("SET timezone = 'UTC'")
             session.execute("SET intervalstyle = 'postgres'")
-            for target in TARGETS:
+            for target in _ALL:
                 numbers = [
                     number for number, cell in enumerate(flock.cells, 1) if cell.column == target.column
                 ]
-                statement = sql.SQL("SELECT id, {}::text FROM {} WHERE id = ANY(%s)").format(
-                    sql.Identifier(target.column), sql.Identifier(flock.name)
+                if not numbers:
+                    continue
+                statement = sql.SQL("SELECT id, {}::text FROM {} WHERE id = ANY({})").format(
+                    sql.Identifier(target.column), sql.Identifier(flock.name), sql.Literal(numbers)
                 )
-                for number, text in session.execute(statement, [numbers]):
+                for number, text in session.execute(statement):
                     # Of equal values there are several texts: PostgreSQL says whether this is what was due.
                     due = flock.cells[number - 1].due
-                    found[number] = _shown(session, target.type, text, due)
+                    found[number] = _shown(session, target.type.partition(",")[0], text, due)
         return found
 
 
@@ -184,3 +209,8 @@ def _shown(session: Any, type_name: str, text: str | None, due: str) -> str:
 
 def _due(target: Target, value: Value) -> str:
     return target.literals.get(value.name, value.due)
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
