@@ -50,6 +50,7 @@ _FILES: tuple[Listed, ...] = (
     Gap(CSV, "TIMESTAMP_NTZ", _MICROSECONDS_OF_CLOCKS, "microseconds are cut to milliseconds", "3.3"),
     Gap(CSV, "STRING", ("spaces around", "control characters"), "what surrounds a text is cut off", "3.2"),
     Gap(CSV, "STRING", ("quotes", "quote, comma"), "quotation marks are escaped by backslashes", "3.2"),
+    Gap(CSV, "name of a column", ('a"b',), "quotation marks are escaped by backslashes", "3.2"),
     Gap(
         CSV,
         "BINARY",

@@ -1,4 +1,4 @@
-"""Topics to files where a name or a shape, and not a type, is the extreme: read by pyarrow without options."""
+"""Topics to files where a name or a shape, and no type, is the extreme: read by pyarrow without options."""
 
 from __future__ import annotations
 
