@@ -50,6 +50,28 @@ _FILES: tuple[Listed, ...] = (
     Gap(CSV, "TIMESTAMP_NTZ", _MICROSECONDS_OF_CLOCKS, "microseconds are cut to milliseconds", "3.3"),
     Gap(CSV, "STRING", ("spaces around", "control characters"), "what surrounds a text is cut off", "3.2"),
     Gap(CSV, "STRING", ("quotes", "quote, comma"), "quotation marks are escaped by backslashes", "3.2"),
+    Gap(
+        "kafka-to-files, names of topics",
+        "name of a topic",
+        ("_events",),
+        "its files begin with an underscore: readers pass over them",
+        "3.4",
+    ),
+    Gap(
+        "kafka-to-files, names of topics",
+        "name of a topic",
+        (".events",),
+        "the Connector fails, with all of its topics: unit ids must be distinct file names",
+        "3.4",
+        alone=True,
+    ),
+    Gap(
+        "kafka-to-files, one column of csv",
+        "STRING",
+        ("null and empty among others",),
+        "a row that is null is missing, since its line is empty",
+        "3.2",
+    ),
     Gap(CSV, "name of a column", ('a"b',), "quotation marks are escaped by backslashes", "3.2"),
     Gap(
         CSV,
