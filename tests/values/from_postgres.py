@@ -31,6 +31,7 @@ def _same(*literals: str) -> dict[str, str]:
     return {literal: literal for literal in literals}
 
 
+_FIRST_KEY = 1_000
 _IN_UTC = " (with the zone Z)"
 _MOMENTS = {
     "2026-11-28 12:30:45.123456+00": "2026-11-28T12:30:45.123456Z",
@@ -141,25 +142,24 @@ class FromPostgres(Pair):
         self._sent: dict[str, int] = {}
 
     def cells(self) -> Sequence[Cell]:
+        values = [(column, *value) for column in COLUMNS for value in _values(column)]
         return [
-            Cell(self.label, column.type, name, literal, due, column.name, f"{column.name}-{number}")
-            for column in COLUMNS
-            for number, (name, literal, due) in enumerate(_values(column))
+            Cell(self.label, column.type, name, literal, due, column.name, str(_FIRST_KEY + number))
+            for number, (column, name, literal, due) in enumerate(values)
         ]
 
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         if world.postgres.query("SELECT to_regtype('feeling')::text") == [(None,)]:
             world.postgres.query("CREATE TYPE feeling AS ENUM ('happy', 'so sad')")
         columns = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
-        world.postgres.query(
-            f'CREATE TABLE "{flock.name}" (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {columns})'
-        )
-        world.postgres.query(f'INSERT INTO "{flock.name}" (a_boolean) VALUES (true)')
+        world.postgres.query(f'CREATE TABLE "{flock.name}" (id integer PRIMARY KEY, {columns})')
+        world.postgres.query(f'INSERT INTO "{flock.name}" (id) VALUES (1)')
         world.create_topics([f"{flock.name}-out"])
         config = {
             **world.database,
             "tables": flock.name,
             "mode": "incrementing",
+            "incrementing.column.name": "id",
             "topic": "{table}-out",
             "key.converter": self.converter,
             "value.converter": self.converter,
@@ -171,10 +171,10 @@ class FromPostgres(Pair):
     def send(self, world: World, flock: Flock) -> None:
         with world.postgres.session() as session:
             for cell in flock.cells:
-                statement = sql.SQL("INSERT INTO {} ({}) VALUES (%s)").format(
+                statement = sql.SQL("INSERT INTO {} (id, {}) VALUES (%s, %s)").format(
                     sql.Identifier(flock.name), sql.Identifier(cell.column)
                 )
-                session.execute(statement, [None if cell.value == "no value" else cell.given])
+                session.execute(statement, [cell.key, None if cell.value == "no value" else cell.given])
             session.commit()
         self._sent[flock.name] = len(flock.cells)
 
@@ -190,8 +190,8 @@ class FromPostgres(Pair):
             assert number not in rows, f"{number} came twice"
             rows[number] = decode(json_value(record.value.decode()))
         found: dict[Cell, Outcome] = {}
-        for number, cell in enumerate(flock.cells, 2):
-            row = rows.get(number)
+        for cell in flock.cells:
+            row = rows.get(int(cell.key))
             if row is None:
                 found[cell] = Outcome("missing")
             else:

@@ -73,7 +73,7 @@ class Mirror(Pair):
         self._sent[flock.name] = len(flock.cells)
 
     def done(self, world: World, flock: Flock) -> bool:
-        return world.position(flock.name, flock.name) == 1 + self._sent.get(flock.name, 0)
+        return world.has_read(flock.name, flock.name, 1 + self._sent.get(flock.name, 0))
 
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
         # The order of a partition is kept, so records need no mark, which would be a part of them.

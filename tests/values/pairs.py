@@ -57,7 +57,8 @@ class Pair(ABC):
             (alone if listed is not None and listed.alone else batch).append(cell)
         if part == "batch":
             return [Flock(self.short, tuple(batch))]
-        return [Flock(f"{self.short}-{cell.key.replace('_', '-').lower()}", (cell,)) for cell in alone]
+        # No name of a Connector has a key or a column, which messages are to name.
+        return [Flock(f"{self.short}-{number}", (cell,)) for number, cell in enumerate(alone)]
 
 
 class FromTopic(Pair):
@@ -104,7 +105,7 @@ class FromTopic(Pair):
         self._sent: dict[str, int] = {}
 
     def done(self, world: World, flock: Flock) -> bool:
-        return world.position(flock.name, flock.name) == 1 + self._sent.get(flock.name, 0)
+        return world.has_read(flock.name, flock.name, 1 + self._sent.get(flock.name, 0))
 
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
         letters = {
