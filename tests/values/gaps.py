@@ -236,7 +236,7 @@ _MIRROR: tuple[Listed, ...] = (
         "kafka-to-kafka, bytes",
         "value",
         ("1,000,100 bytes",),
-        "what Kafka takes by default the mirror refuses, and the message names neither key nor setting",
+        "Kafka takes it by default, the mirror does not: its message.max.bytes is lower than Kafka's",
         "3.11",
         alone=True,
     ),

@@ -84,7 +84,15 @@ TARGETS: tuple[Target, ...] = (
     _of("nested", "integer[]", _ARRAYS),
     _of("counts", "jsonb"),
     _of("deep", "jsonb"),
-    _of("visit", "jsonb"),
+    # jsonb keeps members that are null.
+    _of(
+        "visit",
+        "jsonb",
+        {
+            "large numbers": '{"at":null,"big":9007199254740993,"day":null,'
+            '"cost":12345678901234567890.123456789012345678}'
+        },
+    ),
     _texts("a_varchar", "varchar(4)", "abcd", "", "äöü€", "too long"),
     _texts("a_char", "char(4)", "ab", ""),
     _texts("an_uuid", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "no uuid"),
