@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from tests.values.cells import Cell, Outcome
 from tests.values.pairs import Flock, Pair
 from tests.values.world import Record, World, connector
 
-_NOW_MS = 1_764_000_000_000
+_THEN_MS = 1_764_000_000_000
+_DAY_MS = 86_400_000
 
 RECORDS: dict[tuple[str, str], Record] = {
     ("value", "ordinary"): Record(b"k", b"v"),
@@ -36,7 +38,7 @@ RECORDS: dict[tuple[str, str], Record] = {
     ("headers", "of a letter"): Record(b"k", b"v", (("__connect.errors.topic", b"other"),)),
     ("timestamp", "1 ms"): Record(b"k", b"v", timestamp_ms=1),
     ("timestamp", "the year 2100"): Record(b"k", b"v", timestamp_ms=4_102_444_800_000),
-    ("timestamp", "in nanoseconds"): Record(b"k", b"v", timestamp_ms=_NOW_MS * 1_000_000),
+    ("timestamp", "in nanoseconds"): Record(b"k", b"v", timestamp_ms=_THEN_MS * 1_000_000),
     ("timestamp", "the largest"): Record(b"k", b"v", timestamp_ms=9_223_372_036_854_775_807),
 }
 
@@ -86,11 +88,14 @@ class Mirror(Pair):
 
 def _given(cell: Cell) -> Record:
     record = RECORDS[cell.type, cell.value]
-    moment_ms = record.timestamp_ms if record.timestamp_ms >= 0 else _NOW_MS
+    moment_ms = record.timestamp_ms if record.timestamp_ms >= 0 else _THEN_MS
     return Record(record.key, record.value, record.headers, moment_ms)
 
 
 def _text(record: Record) -> str:
-    moment_ms = record.timestamp_ms if record.timestamp_ms >= 0 else _NOW_MS
+    moment_ms = record.timestamp_ms if record.timestamp_ms >= 0 else _THEN_MS
     headers = ", ".join(f"{name!r}: {value!r}" for name, value in record.headers)
-    return f"key {record.key!r}, headers [{headers}], at {moment_ms} ms, value {record.value!r}"
+    # A record of the table is a year older than the run that reads it, or in the future.
+    written = abs(time.time() * 1_000 - moment_ms) < _DAY_MS
+    moment = "the time of writing" if written else f"{moment_ms} ms"
+    return f"key {record.key!r}, headers [{headers}], at {moment}, value {record.value!r}"

@@ -96,10 +96,10 @@ def main() -> None:
         outcomes |= outcomes_of(world, PAIRS, EXCEPTIONS, "alone")
     # In the order of the table, whatever travelled first.
     outcomes = {cell: outcomes[cell] for pair in PAIRS for cell in pair.cells()}
-    write(outcomes)
-    PAGE.write_text(rendered(read()), "utf-8")
     found = problems(outcomes, EXCEPTIONS)
     sys.stdout.write("\n".join([*found, f"{len(outcomes)} cells, {len(found)} not as expected", ""]))
+    write(outcomes)
+    PAGE.write_text(rendered(read()), "utf-8")
 
 
 if __name__ == "__main__":
