@@ -244,7 +244,7 @@ _MIRROR: tuple[Listed, ...] = (
         "kafka-to-kafka, bytes",
         "timestamp",
         ("in nanoseconds", "the largest"),
-        "a time whose microseconds do not fit into 64 bits becomes the time of writing",
+        "a time so far ahead becomes the time of writing",
         "4",
     ),
 )
