@@ -1,0 +1,25 @@
+"""All pairs of the table."""
+
+from __future__ import annotations
+
+from tests.values.from_files import FromFiles
+from tests.values.from_postgres import FromPostgres
+from tests.values.mirror import Mirror
+from tests.values.pairs import Pair
+from tests.values.shapes import OneColumn, TopicNames
+from tests.values.to_files import ToFiles
+from tests.values.to_postgres import ToPostgres
+
+PAIRS: tuple[Pair, ...] = (
+    ToFiles("parquet"),
+    ToFiles("json"),
+    ToFiles("csv"),
+    OneColumn(),
+    TopicNames(),
+    ToPostgres(),
+    FromPostgres("json"),
+    FromPostgres("json-schema"),
+    FromFiles("line"),
+    FromFiles("json"),
+    Mirror(),
+)
