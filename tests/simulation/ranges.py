@@ -5,14 +5,21 @@ its seeds (``END`` is not in it), and how many of them broke a promise.
 """
 
 import hashlib
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
-RUNS: tuple[Path, ...] = (ROOT / "operator" / "cooperator", ROOT / "tests" / "simulation")
 PIECE = 100
 """Number of seeds after which a run is noted."""
+LOADED = """
+import sys
+import tests.simulation.run
+files = [module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)]
+print("\\n".join(files))
+"""
 
 
 class Piece(NamedTuple):
@@ -22,10 +29,20 @@ class Piece(NamedTuple):
     failed: int
 
 
+def files() -> list[Path]:
+    """What a history loads of the project and of its simulation, in a process of its own."""
+    answer = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    places = (ROOT / "operator", ROOT / "tests")
+    loaded = (Path(line) for line in answer.stdout.splitlines())
+    return sorted(path for path in loaded if any(place in path.parents for place in places))
+
+
 def code() -> str:
     """The digest of everything that can change a history: a run of other code says nothing about this one."""
     digest = hashlib.sha256()
-    for path in sorted(path for folder in RUNS for path in folder.rglob("*.py")):
+    for path in files():
         digest.update(str(path.relative_to(ROOT)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

@@ -1,5 +1,7 @@
 """A long run in pieces: nothing is left out, nothing that has run with this code is run again."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from hypothesis import given
@@ -31,6 +33,20 @@ def test_a_record_counts_for_the_code_that_ran_only(tmp_path: Path) -> None:
     assert ranges.read(record, "b") == [Piece("b", 100, 200, 1)]
 
 
-def test_the_code_of_a_run_is_that_of_the_project_and_of_its_simulation() -> None:
+def test_the_code_of_a_run_is_all_that_histories_load() -> None:
+    """What is loaded only while one runs would change it without a change of the code."""
+    later = f"""{ranges.LOADED}
+before = set(files)
+for seed in (5, 17, 848):
+    tests.simulation.run.run(seed)
+loaded = {{module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)}}
+print(*sorted(loaded - before), sep="\\n", file=sys.stderr)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", later], cwd=ranges.ROOT, check=True, capture_output=True, text=True
+    )
+    assert not [line for line in ran.stderr.splitlines() if "/cooperator/" in line or "/tests/" in line]
+    names = {str(path.relative_to(ranges.ROOT)) for path in ranges.files()}
+    assert {"operator/cooperator/leader/machine.py", "tests/simulation/kubelet.py"} <= names
+    assert "operator/cooperator/connectors/postgres_lines.py" not in names
     assert ranges.code() == ranges.code()
-    assert all(folder.is_dir() for folder in ranges.RUNS)
