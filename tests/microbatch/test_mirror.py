@@ -49,3 +49,16 @@ def test_a_task_without_positions_writes_none() -> None:
     writes = Writes()
     Mirror("group", writes).offer({}, 0.0)
     assert writes.positions == []
+
+
+def test_what_failed_is_written_again_although_nothing_has_moved_since() -> None:
+    """A coordinator that moves loses one commit: tools would show its lag for as long as nothing comes."""
+    writes = Writes()
+    mirror = Mirror("group", writes)
+    mirror.offer({A: 1}, 0.0)
+    writes.answers[0].set_exception(RuntimeError("NOT_COORDINATOR"))
+    for now_s in range(1, 21):
+        mirror.offer({A: 1}, float(now_s))
+        if len(writes.answers) == 2 and not writes.answers[1].done():
+            writes.answers[1].set_result(None)
+    assert writes.positions == [{A: 1}, {A: 1}]

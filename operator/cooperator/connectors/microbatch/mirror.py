@@ -58,16 +58,21 @@ class Mirror:
             try:
                 self._asked = self._write(positions)
             except Exception as error:
-                log.info("group %s: %s", self._group, error)
+                self._failed(error)
 
     def _note(self, answer: _Answer) -> None:
         try:
             answer.result()
             self._said = ""
         except Exception as error:
-            if str(error) != self._said:
-                self._said = str(error)
-                log.info("offsets of group %s are not mirrored: %s", self._group, error)
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        # Otherwise they would be written again only once they have moved.
+        self._sent = {}
+        if str(error) != self._said:
+            self._said = str(error)
+            log.info("offsets of group %s are not mirrored: %s", self._group, error)
 
 
 def mirror_to(group: str, client: Mapping[str, Any]) -> Mirror:
