@@ -110,7 +110,9 @@ def _parts(
     some = next(iter(by_unit.values()))
     if not options.by_record:
         # Rows that files cannot have are reported now.
-        some.accept(some.conversion.relation(read(spark, source, slots=LEAST_SLOTS)))
+        rows = some.conversion.relation(read(spark, source, slots=LEAST_SLOTS))
+        some.accept(rows)
+        _refuse_empty_lines(rows, options)
     full = min(options.flush_size, options.max_offsets)
     rotator = Rotator(Rotation(full, options.rotate_interval_ms, options.max_file_bytes))
 
@@ -246,15 +248,19 @@ def _finish(options: KafkaToFilesOptions) -> "Callable[[DataFrame], DataFrame]":
     return finish
 
 
-def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
-    """Raises ``OptionError`` or ``AnalysisException`` if files cannot have the columns of these rows."""
-    check_partition_by(options.partition_by, rows)
-    untyped: Any = rows
+def _refuse_empty_lines(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
     in_files = [column for column in rows.columns if column not in options.partition_by]
     if options.format == "csv" and len(in_files) == 1 and rows.schema[in_files[0]].nullable:
         problem = f"cannot have {in_files[0]} as its only column: its null is an empty line, which is no row"
         remedy = f"select another column as well, or coalesce({in_files[0]}, '')"
         raise OptionError([Problem("format", options.format, problem, remedy)])
+
+
+def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
+    """Raises ``OptionError`` or ``AnalysisException`` if files cannot have the columns of these rows."""
+    check_partition_by(options.partition_by, rows)
+    untyped: Any = rows
+    in_files = [column for column in rows.columns if column not in options.partition_by]
     schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
     file_format = _java(rows, f"{_DATASOURCES}.{_FORMATS[options.format]}")()
     _java(rows, f"{_DATASOURCES}.DataSourceUtils").verifySchema(file_format, schema, False)
