@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from cooperator.leader.regroup import TaskConfigs
-from cooperator.model import ClusterConfig, Desired, Memory, TargetState, TaskId
+from cooperator.model import ClusterConfig, ConnectorConfig, Desired, Memory, TargetState, TaskId
 from cooperator.wire import (
     CommitRecord,
     ConfigRecord,
@@ -48,13 +48,18 @@ def connector_records(
             # commit again, except where the configuration returns to the one that their tasks have.
             if with_tasks or present.applied == wanted.config:
                 records += task_records(name, present.tasks)
-        elif with_tasks and present.tasks and not present.inconsistent and present.applied != present.config:
+        elif with_tasks and present.tasks and not present.inconsistent and _is_before(present):
             # Written while there were stock workers only, of which none is left to commit again.
             records += task_records(name, present.tasks)
     for name in sorted(config.connectors.keys() - desired.connectors.keys() - desired.kept):
         if desired.prune and name not in orphans and (owns_config or name in managed):
             records += [ConnectorRecord(name, None), TargetStateRecord(name, None)]
     return tuple(records)
+
+
+def _is_before(connector: ConnectorConfig) -> bool:
+    """Whether the commit of its tasks precedes its configuration in the log."""
+    return connector.applied is not None and connector.applied != connector.config
 
 
 def deleted_connectors(records: Iterable[ConfigRecord]) -> tuple[str, ...]:
