@@ -162,28 +162,28 @@ def test_every_function_that_spark_knows_has_an_entry(spark: SparkBench) -> None
     )
 
 
-@pytest.mark.real
-def test_every_format_that_spark_knows_has_an_entry(spark: SparkBench) -> None:
+def services(spark: SparkBench, interface: str) -> Iterator[Any]:
+    """All that the JVM finds of an interface, in whatever jar."""
     jvm = session_of(spark)._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    register = jvm.java.lang.Class.forName("org.apache.spark.sql.sources.DataSourceRegister", True, loader)
-    found = jvm.java.util.ServiceLoader.load(register, loader).iterator()
-    known = set()
+    found = jvm.java.util.ServiceLoader.load(
+        jvm.java.lang.Class.forName(interface, True, loader), loader
+    ).iterator()
     while found.hasNext():
-        known.add(found.next().shortName().lower())
+        yield found.next()
+
+
+@pytest.mark.real
+def test_every_format_that_spark_knows_has_an_entry(spark: SparkBench) -> None:
+    registered = services(spark, "org.apache.spark.sql.sources.DataSourceRegister")
+    known = {each.shortName().lower() for each in registered}
     assert known - FORMATS.keys() == set()
     assert {"csv", "kafka", "binaryfile", "libsvm"} <= known
 
 
 @pytest.mark.real
 def test_every_file_system_that_hadoop_knows_is_a_store_or_was_looked_at(spark: SparkBench) -> None:
-    jvm = session_of(spark)._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    file_system = jvm.java.lang.Class.forName("org.apache.hadoop.fs.FileSystem", True, loader)
-    found = jvm.java.util.ServiceLoader.load(file_system, loader).iterator()
-    known = set()
-    while found.hasNext():
-        known.add(found.next().getScheme())
+    known = {each.getScheme() for each in services(spark, "org.apache.hadoop.fs.FileSystem")}
     assert {"file", "hdfs", "webhdfs"} <= known
     refused = {"har", "http", "https", "nullscan", "swebhdfs", "viewfs", "webhdfs"}
     assert known - STORES == refused, "look at what it opens, and add it here or to STORES"

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from cooperator.controller import observe
 from cooperator.controller.incarnations import in_pool_names, proven_ends
-from cooperator.host.group import group_seen, planner_facts
+from cooperator.host.group import candidates, group_seen, planner_facts
 from cooperator.leader.history import History
 from cooperator.leader.leader_thread import LeaderThread
-from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.observability.projection import project
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
@@ -203,10 +202,7 @@ class OperatorProcess(Process):
         if facts != self._facts:
             self._facts = facts
             service.set_facts(facts)
-        living = frozenset(pod.identity for pod in pods if pod.may_run)
-        service.set_candidates(
-            Candidates(living | (facts.expected or frozenset()), self.informer.asked_at_ms)
-        )
+        service.set_candidates(candidates(pods, facts, self.informer.asked_at_ms))
         for action in decision.actions:
             self._carry_out(action)
 

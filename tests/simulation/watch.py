@@ -78,18 +78,18 @@ class Informer:
     def _relist(self, stream: int) -> None:
         if stream != self._stream:
             return
-        if not self._simulation.network.reaches(API, self._process.place):
+        if not self.list():
             self._process.after(RELIST_MS, lambda: self._relist(stream))
             return
-        self.list()
         self.synced = True
         self._on_change()
 
-    def list(self) -> None:
-        """Take everything as it is now, if the API can be reached."""
+    def list(self) -> bool:
+        """Take everything as it is now. False: the API cannot be reached."""
         if not self._simulation.network.reaches(API, self._process.place):
-            return
+            return False
         self._lists += 1
         self.pods = dict(self._simulation.cluster.pods)
         self.nodes = dict(self._simulation.cluster.nodes)
         self.asked_at_ms = int(time.monotonic() * 1000)
+        return True

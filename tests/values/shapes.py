@@ -37,15 +37,7 @@ class TopicNames(Pair):
         world.create_topics([*topics])
         for topic in topics:
             world.produce(topic, [Record(b"first", b"first")])
-        config = {
-            "topics": ",".join(topics),
-            "transform.sql": "SELECT topic FROM input",
-            "path": world.root / "files" / flock.name,
-            "format": "parquet",
-            "rotate.interval.ms": 0,
-            "trigger.interval.ms": 100,
-        }
-        return connector(flock.name, "kafka-to-files", config)
+        return _files(world, flock, ",".join(topics), "SELECT topic FROM input", "parquet")
 
     def send(self, world: World, flock: Flock) -> None:
         for topic in _topics(flock):
@@ -87,15 +79,7 @@ class OneColumn(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         world.create_topics([flock.name])
         world.produce(flock.name, [Record(b"first", b"first")])
-        config = {
-            "topics": flock.name,
-            "transform.sql": "SELECT value AS v FROM input",
-            "path": world.root / "files" / flock.name,
-            "format": "csv",
-            "rotate.interval.ms": 0,
-            "trigger.interval.ms": 100,
-        }
-        return connector(flock.name, "kafka-to-files", config)
+        return _files(world, flock, flock.name, "SELECT value AS v FROM input", "csv")
 
     def send(self, world: World, flock: Flock) -> None:
         records = [Record(b"k", None if value is None else value.encode()) for value in self._values]
@@ -123,3 +107,15 @@ class OneColumn(Pair):
 def _topics(flock: Flock) -> dict[str, None]:
     """The topics of the flock's cells, in order, under names that no other run has."""
     return dict.fromkeys(f"{cell.value}.{flock.name}" for cell in flock.cells)
+
+
+def _files(world: World, flock: Flock, topics: str, select: str, form: str) -> dict[str, Any]:
+    config = {
+        "topics": topics,
+        "transform.sql": select,
+        "path": world.root / "files" / flock.name,
+        "format": form,
+        "rotate.interval.ms": 0,
+        "trigger.interval.ms": 100,
+    }
+    return connector(flock.name, "kafka-to-files", config)

@@ -32,7 +32,7 @@ DELIVERED = Delivered(Delivery.EXACTLY_ONCE, "Consumers of the topic need isolat
 
 TOPIC_MAX_BYTES: Final = 1_048_588
 """The default of ``max.message.bytes``: a record that one topic has taken fits into another one."""
-REQUEST_OVERHEAD: Final = 100
+_OVERHEAD: Final = 100
 """Clients compare an upper bound of what a record takes in its batch, which is this much larger at most."""
 
 
@@ -53,6 +53,11 @@ class KafkaSinkOptions(KafkaOptions):
     transaction_timeout_ms: int = option(
         "transaction.timeout.ms", 10_000, expected="1000 to 900000 milliseconds", ge=1_000, le=900_000
     )
+
+    @property
+    def most_in_request(self) -> int:
+        """The limit (bytes) with which a client sends every record that ``max_record`` allows."""
+        return self.max_record + _OVERHEAD
 
 
 def unit_writer(
@@ -76,7 +81,7 @@ def unit_writer(
         producer={
             "compression.type": "lz4",
             "linger.ms": 20,
-            "message.max.bytes": options.max_record + REQUEST_OVERHEAD,
+            "message.max.bytes": options.most_in_request,
             "partitioner": "murmur2_random",  # Java's: a key keeps its partition with any client
             "queue.buffering.max.kbytes": 32_768,
         },

@@ -17,7 +17,7 @@ from cooperator.connectors.conversion import Conversion, ConversionOptions, conv
 from cooperator.connectors.dead_letters import LETTER_BYTES, Letter, letters
 from cooperator.connectors.decoding import EXPECTED, Converter
 from cooperator.connectors.kafka_partitions import first_offsets, last_offsets
-from cooperator.connectors.kafka_sink import DELIVERED, REQUEST_OVERHEAD
+from cooperator.connectors.kafka_sink import DELIVERED
 from cooperator.connectors.kafka_source import (
     consumer_settings,
     partition_lag,
@@ -143,13 +143,13 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
         if context.server is not None:
             raise context.server.refusal(context.task.connector)
         _refuse_own_topics(options, context)
-        max_record = options.max_record + (LETTER_BYTES if options.dead_letters else 0)
+        most_in_request = options.most_in_request + (LETTER_BYTES if options.dead_letters else 0)
         settings = TaskSettings(
             client=client_config(options),
             java={**of_java(options), "isolation.level": options.isolation_level},
             producer={
                 **of_java(options),
-                "max.request.size": str(max_record + REQUEST_OVERHEAD),
+                "max.request.size": str(most_in_request),
                 "transaction.timeout.ms": str(options.transaction_timeout_ms),
             },
             limits=_limits(options, len(context.units)),

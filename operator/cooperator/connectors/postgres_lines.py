@@ -19,7 +19,6 @@ _AS_TEXT: Final = re.compile(
 )
 _JSON: Final = ("json", "jsonb")
 _MICROSECOND: Final = Decimal("0.000001")
-_LONGEST_TIME: Final = 100
 
 
 class Texts(NamedTuple):
@@ -126,7 +125,7 @@ def _as_postgres_writes(value: "Column", zone: str = "") -> "Column":
         F.lpad(year.cast("string"), 4, "0"), F.regexp_replace(text, r"^-?\d+", ""), F.lit(" BC")
     )
     return (
-        F.when(text.startswith("+"), F.substring(text, 2, _LONGEST_TIME))
+        F.when(text.startswith("+"), F.substr(text, F.lit(2)))
         .when(text.startswith("-") | text.startswith("0000"), before_christ)
         .otherwise(text)
     )

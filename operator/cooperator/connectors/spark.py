@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cooperator.connectors.base import Cancelled, Connector, UnitContext
 from cooperator.connectors.fence import Fence, claim
 from cooperator.connectors.options import OptionError, Options, Problem, option
+from cooperator.connectors.output import PASSED_OVER
 from cooperator.connectors.output_owner import output_refused
 from cooperator.connectors.places import uri
 from cooperator.connectors.query import QueryStarts, SparkQuery, activate, guard_session, query_name
@@ -163,7 +164,7 @@ def check_partition_by(names: Sequence[str], rows: "DataFrame") -> None:
     """Raises OptionError for a column of ``partition.by`` that the rows lack, or that would hide them."""
     columns = {column.lower() for column in rows.columns}
     for name in names:
-        if name.startswith(("_", ".")):
+        if name.startswith(PASSED_OVER):
             problem = "begins as names of directories do that most readers pass over"
             raise OptionError([Problem("partition.by", name, problem, "select it under another name")])
         if name.lower() not in columns:

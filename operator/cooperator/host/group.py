@@ -1,12 +1,13 @@
 """Converts the group for the pool, and the pool's facts for the leader. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.observability.projection import POISON_TASK
 from cooperator.model import TaskId, Warmth
 from cooperator.planner.view import Facts
-from cooperator.pool import GroupSeen, MemberSeen, PoolFacts
+from cooperator.pool import GroupSeen, MemberSeen, Pod, PoolFacts
 
 _ABOUT_TO_RUN = frozenset(("UNASSIGNED", "STARTING", "RESTARTING"))
 
@@ -55,6 +56,12 @@ def departures(before: Facts, now: Facts) -> list[str]:
     """Identities that are leaving or gone since ``before``, or of which an incarnation has ended since."""
     ended = {identity for identity, _ in now.ended - before.ended}
     return sorted(ended | (now.leaving - before.leaving) | (now.gone - before.gone))
+
+
+def candidates(pods: Iterable[Pod], facts: Facts, asked_at_ms: int) -> Candidates:
+    """Who may join the group: everybody who runs or may start, and who will be created."""
+    living = frozenset(pod.identity for pod in pods if pod.may_run)
+    return Candidates(living | (facts.expected or frozenset()), asked_at_ms)
 
 
 def planner_facts(pool: PoolFacts, ended: frozenset[tuple[str, str]]) -> Facts:

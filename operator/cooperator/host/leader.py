@@ -13,10 +13,9 @@ from typing import Any, Final
 from cooperator.connect.properties import topic_names
 from cooperator.crd import Worker, compile_policy
 from cooperator.host.gate import passing
-from cooperator.host.group import departures
+from cooperator.host.group import candidates, departures
 from cooperator.host.known import Leader
 from cooperator.host.platform import Causes, Observation, event_of
-from cooperator.leader.lease_confirmation import Candidates
 from cooperator.leader.ownership import GroupPolicy
 from cooperator.leader.service import LeaderService, NotLeading, ServiceSettings
 from cooperator.leader.tls import ServerCertificates
@@ -201,11 +200,9 @@ class Leadership:
                 self.leader.set_facts(facts)
 
     def tell_candidates(self, seen: Observation) -> None:
-        """Passes on who may join the group: everybody who runs or may start, and who will be created."""
+        """Passes on who may join the group."""
         if self.leader is not None:
-            expected = (self.facts or Facts()).expected or frozenset()
-            living = frozenset(pod.identity for pod in seen.pods if pod.may_run)
-            self.leader.set_candidates(Candidates(living | expected, seen.asked_at_ms))
+            self.leader.set_candidates(candidates(seen.pods, self.facts or Facts(), seen.asked_at_ms))
 
     def hand_back(self) -> bool:
         """Returns the group to its members, if it is led; False while that is not possible.

@@ -56,6 +56,7 @@ class Writes:
         """The replies to the requests that have waited for this write."""
         self._write_window.wrote(len(event.records), event.offset)
         self._state.unwritten = ""
+        self._unread = {n: offset for n, offset in self._unread.items() if not self._is_known(n)}
         for name, records in grouped(event.records).items():
             self._unread[name] = event.offset
             if name in self._state.refused and self._state.refused[name].records == records:
@@ -269,10 +270,7 @@ class Writes:
 
     def _is_known(self, connector: str) -> bool:
         """Whether everything of the connector that was written here has been read back."""
-        if self._state.config.offset < self._unread.get(connector, -1):
-            return False
-        self._unread.pop(connector, None)
-        return True
+        return self._state.config.offset >= self._unread.get(connector, -1)
 
     def _may_write(self, now_ms: int) -> bool:
         state = self._state

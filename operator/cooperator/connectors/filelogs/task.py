@@ -15,7 +15,6 @@ from cooperator.connectors.filelogs.names_topic import KafkaNames
 from cooperator.connectors.filelogs.pieces import PieceBatches, PieceSource
 from cooperator.connectors.filelogs.units import NamedUnits
 from cooperator.connectors.files_source import MAX_BYTES, FilesToKafkaOptions
-from cooperator.connectors.kafka_sink import REQUEST_OVERHEAD
 from cooperator.connectors.microbatch.batches import Stand
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
@@ -48,7 +47,7 @@ def open_files_task(options: FilesToKafkaOptions, context: TaskContext) -> LoopT
     client, connector = client_config(options), context.task.connector
     producer = {
         **of_java(options),
-        "max.request.size": str(options.max_record + REQUEST_OVERHEAD),
+        "max.request.size": str(options.most_in_request),
         "transaction.timeout.ms": str(options.transaction_timeout_ms),
     }
     opening = opening_of(context, client, producer, member, stopped)

@@ -15,10 +15,10 @@ from typing import Final
 from cooperator.connectors.intents.stores import STAGED_ENDING
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
+from cooperator.connectors.output import PASSED_OVER
 
 _TOPIC_LIMIT: Final = 120
 """File systems allow names of 255 bytes."""
-_PASSED_OVER: Final = ("_", ".")
 _FOLDER: Final = re.compile(r"range-(\d+)/")
 _WRITTEN: Final = re.compile(rf"part-(\d{{5,}})-.*?[.-]c\d{{3,}}(\.[^/]+){re.escape(STAGED_ENDING)}\Z")
 
@@ -53,7 +53,7 @@ def unit_part(partition: Partition) -> str:
     topic = partition.topic
     if len(topic) > _TOPIC_LIMIT:
         topic = f"{topic[:_TOPIC_LIMIT]}~{hashlib.sha256(topic.encode()).hexdigest()[:12]}"
-    if topic.startswith(_PASSED_OVER):
+    if topic.startswith(PASSED_OVER):
         topic = f"+{topic}"
     return f"{topic}+{partition.number}"
 

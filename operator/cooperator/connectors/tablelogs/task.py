@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cooperator.connectors.access import of_java
-from cooperator.connectors.kafka_sink import REQUEST_OVERHEAD
 from cooperator.connectors.microbatch.batches import Stand
 from cooperator.connectors.microbatch.earlier import EarlierUnits
 from cooperator.connectors.microbatch.kafka_task import opening_of, owned_units
@@ -41,7 +40,7 @@ def open_tables_task(options: TableToKafkaOptions, context: TaskContext) -> Loop
     client, connector = client_config(options), context.task.connector
     producer = {
         **of_java(options),
-        "max.request.size": str(options.max_record + REQUEST_OVERHEAD),
+        "max.request.size": str(options.most_in_request),
         "transaction.timeout.ms": str(options.transaction_timeout_ms),
     }
     database = Database(options, str(context.task), context.cancelled, context.say)
