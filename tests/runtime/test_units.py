@@ -1,5 +1,6 @@
 """An instance writes task configurations, and the values that may never change, beside the checkpoints."""
 
+import string
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cooperator.connectors import find
+from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offset_operations import Subject, alter, listed, reset
 from cooperator.connectors.options import OptionError, parse
 from cooperator.connectors.references import Resolver
@@ -49,7 +53,15 @@ def test_a_task_has_the_connectors_configuration_as_written_and_its_units() -> N
     ]
 
 
-@pytest.mark.parametrize("units", [["a", "a"], ["../a"], ["a/b"], [""], ["a,b"]])
+@given(topic=st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249))
+@example(topic=".events")
+def test_each_partition_of_a_legal_topic_is_a_unit(topic: str) -> None:
+    unit = str(Partition(topic, 0))
+    assert task_configs(NOOP, {}, [unit], 1) == [{"task.units": unit}]
+    assert checkpoint(Path("checkpoints"), "c", unit) == Path("checkpoints") / "c" / unit
+
+
+@pytest.mark.parametrize("units", [["a", "a"], ["../a"], ["a/b"], [""], ["a,b"], ["."], [".."]])
 def test_units_that_are_no_distinct_file_names_are_refused(units: list[str]) -> None:
     with pytest.raises(ValueError, match="distinct file names"):
         task_configs(NOOP, {}, units, 1)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HIDDEN: Final = "_cooperator"
-PASSED_OVER: Final = ("_", ".")
-"""Names that begin so are passed over by most readers, also those of directories of columns."""
 """The directory in a plain one that has the positions of ``kafka-to-files``."""
 _LOG = "_spark_metadata"
 _BATCH = re.compile(r"(\d+)(\.compact)?\Z")

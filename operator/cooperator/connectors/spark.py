@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cooperator.connectors.base import Cancelled, Connector, UnitContext
 from cooperator.connectors.fence import Fence, claim
 from cooperator.connectors.options import OptionError, Options, Problem, option
-from cooperator.connectors.output import PASSED_OVER
 from cooperator.connectors.output_owner import output_refused
 from cooperator.connectors.places import uri
 from cooperator.connectors.query import QueryStarts, SparkQuery, activate, guard_session, query_name
 from cooperator.connectors.remote import open_remotely
 from cooperator.connectors.stateful import set_state_format
 from cooperator.connectors.transform import Select
+from cooperator.connectors.units import PASSED_OVER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,10 @@ from cooperator.connectors.options import (
 from cooperator.connectors.places import Place, create
 from cooperator.connectors.references import contains_reference
 
-_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*\Z")
+PASSED_OVER = ("_", ".")
+"""Names of files and directories that begin so are passed over by most readers."""
+_SAFE = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]+\Z")
+"""Each name that a topic may have, and so none that is another directory's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 from cooperator.connectors.intents.stores import STAGED_ENDING
 from cooperator.connectors.microbatch.claims import Claim
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
-from cooperator.connectors.output import PASSED_OVER
+from cooperator.connectors.units import PASSED_OVER
 
 _TOPIC_LIMIT: Final = 120
 """File systems allow names of 255 bytes."""
