@@ -1,6 +1,7 @@
 """Converters read what they write, and what Kafka Connect's and Confluent's converters write."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -16,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cooperator.connectors.decoder import Decoder
-from cooperator.connectors.decoding import DecodingOptions, read_envelope
+from cooperator.connectors.decoding import HALF_OF_A_PAIR, DecodingOptions, read_envelope
 from cooperator.connectors.encoding import EncodingOptions
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import parse
@@ -398,3 +399,14 @@ def test_a_key_of_one_column_is_its_value_and_of_several_a_struct() -> None:
     assert record(["kind"]) == ('"é"'.encode(), value)
     assert record(["kind"], **{"key.converter": "string"}) == ("é".encode(), value)
     assert record(["id", "kind"]) == ('{"id":1,"kind":"é"}'.encode(), value)
+
+
+PARTS = ("\\\\", r"\ud83d", r"\ude00", r"\uD800", r"\udFFF", "ud83d", "ude00", r"\n", r"\u0041", r"\"", "a")
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+@example(["\\\\", "ud83d", r"\ude00"])
+def test_the_escape_of_half_of_a_pair_is_found_wherever_it_stands(parts: list[str]) -> None:
+    text = f'"{"".join(parts)}"'
+    has_half = any(0xD800 <= ord(character) <= 0xDFFF for character in json.loads(text))
+    assert bool(re.search(HALF_OF_A_PAIR, text)) == has_half

@@ -26,7 +26,8 @@ _NAMED = 20
 class Cell:
     """One value of the table, in the column ``column`` of the record whose key is ``key``.
 
-    ``given`` is the value as the source gets it, and ``due`` as a reader of the sink is to read it.
+    ``given`` is the value as the source gets it, and ``due`` as a reader of the sink is to read it. A
+    Connector that is refused as a ``whole`` has read no record, so that there is no key and no value to name.
     """
 
     pair: str
@@ -36,6 +37,7 @@ class Cell:
     due: str
     column: str
     key: str
+    whole: bool = False
 
     @property
     def name(self) -> str:
@@ -105,8 +107,8 @@ def unnamed(cell: Cell, message: str) -> Sequence[str]:
     value = cell.given.strip('"')[:_NAMED]
     found = {
         "column": cell.column in message,
-        "key": cell.key in message,
-        "value": value in message,
+        "key": cell.whole or cell.key in message,
+        "value": cell.whole or value in message,
         "remedy": bool(_REMEDY.search(message)),
     }
     return [part for part, named in found.items() if not named]

@@ -18,16 +18,20 @@ CONTENTS: dict[str, tuple[bytes, list[str]]] = {
     **{
         name: (f"{text}\n".encode(), [text])
         for name, text in TEXTS.items()
-        if name not in ("line ends", "empty")
+        if name not in ("line ends", "empty", "byte order mark")
     },
+    "a byte order mark, which is no part of the text": (b"\xef\xbb\xbfa\n", ["a"]),
     "an empty line": (b"a\n\nb\n", ["a", "", "b"]),
     "no end of the last line": (b"a\nb", ["a", "b"]),
     "lines that end with CR LF": (b"a\r\nb\r\n", ["a", "b"]),
-    "a CR within a line": (b"a\rb\n", ["a\rb"]),
+    "a CR alone, which ends a line": (b"a\rb\n", ["a", "b"]),
     "bytes that are not UTF-8": (b"a\xffb\n", ["a\udcffb"]),
     "an unpaired surrogate": (b"a\xed\xa0\x80b\n", ["a\udced\udca0\udc80b"]),
 }
-"""Contents of files by their names, and the lines that are due: no byte is to become another one."""
+"""Contents of files by their names, and the lines that are due: no byte of a line becomes another one.
+
+Lines end as those of Connect's own source of files do, and a byte order mark marks an encoding.
+"""
 
 _FIRST, _LAST = "first of all.txt", "last of all.txt"
 NAMES = (
@@ -61,7 +65,7 @@ class FromFiles(Pair):
                 self.label,
                 "text",
                 name,
-                content.decode(errors="backslashreplace"),
+                content.decode(errors="replace").rstrip("\n"),
                 json.dumps(lines),
                 "line",
                 f"text-{at}",

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from tests.values.cells import Apart, Gap, Listed
+from tests.values.cells import Apart, Gap, Listed, Refusal
 
 POSTGRES = "kafka-to-postgres, *"
 TABLES = "postgres-to-kafka, *"
 PARQUET, JSON, CSV = (f"kafka-to-files, json to {form}" for form in ("parquet", "json", "csv"))
 
 _FILES: tuple[Listed, ...] = (
-    Gap(
-        "kafka-to-files, *",
-        "STRING",
-        ("unpaired surrogate",),
-        "half of a pair becomes a question mark",
-        "3.8",
-    ),
-    Gap(
-        "kafka-to-files, names of topics",
-        "name of a topic",
-        (".events",),
-        "the Connector fails, with all of its topics: unit ids must be distinct file names",
-        "3.4",
-        alone=True,
-    ),
-    Gap(
+    Refusal("kafka-to-files, json to *", "STRING", ("unpaired surrogate",), "half of a pair is no character"),
+    Refusal(
         "kafka-to-files, one column of csv",
         "STRING",
         ("null and empty among others",),
-        "the Connector is refused, as its nulls would be empty lines; no row arrives",
-        "3.2",
-    ),
-    Gap(
-        CSV,
-        "BINARY",
-        ("ordinary", "empty", "quote"),
-        "bytes are a list of numbers in the form that Spark prints",
-        "3.2",
+        "the Connector is refused, as its nulls would be empty lines",
+        alone=True,
     ),
 )
 
 _TO_POSTGRES: tuple[Listed, ...] = (
-    Gap(POSTGRES, "STRING to text", ("unpaired surrogate",), "half of a pair becomes a question mark", "3.8"),
+    Refusal(POSTGRES, "STRING to text", ("unpaired surrogate",), "half of a pair is no character"),
     Gap(
         POSTGRES,
         "ARRAY<ARRAY<INT>> to integer[]",
@@ -140,14 +119,12 @@ _FROM_POSTGRES: tuple[Listed, ...] = (
 )
 
 _FROM_FILES: tuple[Listed, ...] = (
-    Gap("files-to-kafka, *", "text", ("byte order mark",), "the byte order mark is cut off", "2"),
-    Gap("files-to-kafka, *", "text", ("a CR within a line",), "a CR alone ends a line", "2"),
-    Gap(
+    Refusal(
         "files-to-kafka, json",
         "text",
         ("bytes that are not UTF-8", "an unpaired surrogate"),
-        "bytes that are no text become U+FFFD",
-        "2",
+        "JSON holds characters only",
+        alone=True,
     ),
 )
 

@@ -62,7 +62,7 @@ class TopicNames(Pair):
 
 
 class OneColumn(Pair):
-    """A file of CSV with a single column: a row that is null is a row."""
+    """A file of CSV with a single column: its null would be an empty line, which readers take for none."""
 
     label = "kafka-to-files, one column of csv"
     short = "column"
@@ -74,7 +74,7 @@ class OneColumn(Pair):
     def cells(self) -> Sequence[Cell]:
         due = json.dumps(["first", *self._values])
         given = json.dumps(self._values)
-        return [Cell(self.label, "STRING", "null and empty among others", given, due, "v", "column-0")]
+        return [Cell(self.label, "STRING", "null and empty among others", given, due, "v", "", whole=True)]
 
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         world.create_topics([flock.name])
@@ -100,8 +100,8 @@ class OneColumn(Pair):
                 ),
             )
             rows += table.column(0).to_pylist()
-        [cell] = flock.cells
-        return {cell: Outcome("row", json.dumps(rows))}
+        came = Outcome("row", json.dumps(rows)) if rows else Outcome("missing")
+        return dict.fromkeys(flock.cells, came)
 
 
 def _topics(flock: Flock) -> dict[str, None]:

@@ -25,6 +25,7 @@ from cooperator.model.visible import visible_line
 _PREFIX = "__connect.errors."
 _TOPIC_OPTION = "errors.deadletterqueue.topic.name"
 _MESSAGE_LIMIT = 2_000  # characters: headers count against the size of a record
+_KEY_LIMIT = 100
 LETTER_BYTES = 16_384
 """The upper limit by which a letter is larger than its record."""
 
@@ -91,6 +92,10 @@ def reason(error: Exception) -> str:
     return visible_line(first_line(error), _MESSAGE_LIMIT)
 
 
+def _shown(key: bytes | None) -> str:
+    return "none" if key is None else visible_line(key.decode(errors="replace"), _KEY_LIMIT)
+
+
 class Letter(NamedTuple):
     """A record as it was read, its error, and the stage (one of Connect's) that failed."""
 
@@ -110,7 +115,7 @@ def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterat
             "task.id": context.task.task,
             "stage": stage,
             "exception.class.name": error.name if isinstance(error, SparkFailure) else type(error).__name__,
-            "exception.message": reason(error),
+            "exception.message": f"{reason(error)} (key: {_shown(row['key'])})",
         }
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in details.items()]

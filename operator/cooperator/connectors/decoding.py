@@ -27,6 +27,11 @@ EXPECTED = (
     "string, bytes, json (its columns: {0}.schema), json-schema (Connect's envelope with schema and payload) "
     "or avro (schema.registry.url)"
 )
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = r"(?<!\\)(?:\\\\)*"
+"""Before an escape, and not before letters that follow an escaped backslash."""
+HALF_OF_A_PAIR = rf"{_ESCAPE}(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}|\\{_HIGH}{_LOW})"
+"""One half of a pair alone; the last kind follows letters that only look like the other."""
 _BY_RECORD = ("json-schema", "avro")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -77,7 +82,8 @@ def decoded_columns(records: "DataFrame", options: DecodingOptions, others: Sequ
             # Connect's StringConverter does the same: bytes that are not valid UTF-8 become U+FFFD.
             return F.make_valid_utf8(F.col(name).cast("string")).alias(name)
         if converter == "json":
-            return F.from_json(F.col(name).cast("string"), schema, {"mode": "FAILFAST"}).alias(name)
+            text = _in_characters(F.col(name).cast("string"), name)
+            return F.from_json(text, schema, {"mode": "FAILFAST"}).alias(name)
         return F.col(name)
 
     return records.select(
@@ -85,6 +91,31 @@ def decoded_columns(records: "DataFrame", options: DecodingOptions, others: Sequ
         column("value", options.value_converter, options.value_schema),
         *others,
     )
+
+
+def _in_characters(text: "Column", name: str) -> "Column":
+    """Returns the JSON; fails if a part of it is no character, in whose place another one would be read.
+
+    Such are bytes that are not UTF-8, and the escape of half of a surrogate pair.
+    """
+    import pyspark.sql.functions as F  # noqa: N812
+
+    def refused(problem: str, shown: "Column", remedy: str) -> "Column":
+        return F.raise_error(F.concat(F.lit(f"the {name} {problem}: "), shown, F.lit(f"; {remedy}")))
+
+    valid = F.make_valid_utf8(text)
+    bytes_remedy = f"write it in UTF-8, or set {name}.converter to bytes"
+    not_text = refused("is not UTF-8", _around(valid, "\ufffd"), bytes_remedy)
+    has_half = text.contains("\\u") & text.rlike(HALF_OF_A_PAIR)
+    half_remedy = "write both halves of it, or replace it by \\ufffd"
+    half = refused("has half of a surrogate pair", _around(text, HALF_OF_A_PAIR), half_remedy)
+    return F.when(~F.is_valid_utf8(text), not_text).when(has_half, half).otherwise(text)
+
+
+def _around(text: "Column", pattern: str) -> "Column":
+    import pyspark.sql.functions as F  # noqa: N812
+
+    return F.regexp_extract(text, rf"(?s).{{0,60}}(?:{pattern}).{{0,20}}", 0)
 
 
 def fields_of_value(rows: "DataFrame") -> "DataFrame":

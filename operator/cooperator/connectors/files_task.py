@@ -243,9 +243,23 @@ def conversion(
 
 def _finish(options: KafkaToFilesOptions) -> "Callable[[DataFrame], DataFrame]":
     def finish(rows: "DataFrame") -> "DataFrame":
-        return rows if options.select or not options.can_fail else fields_of_value(rows)
+        found = rows if options.select or not options.can_fail else fields_of_value(rows)
+        return _with_bytes_as_text(found) if options.format == "csv" else found
 
     return finish
+
+
+def _with_bytes_as_text(rows: "DataFrame") -> "DataFrame":
+    """Returns the rows with bytes as base64, as JSON has them; Spark writes them as Java shows a list."""
+    import pyspark.sql.functions as F  # noqa: N812
+
+    in_bytes = [name for name, kind in rows.dtypes if kind == "binary"]
+    return rows.withColumns({name: F.base64(F.col(_quoted(name))) for name in in_bytes}) if in_bytes else rows
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
 
 
 def _refuse_empty_lines(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
@@ -261,7 +275,7 @@ def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
     check_partition_by(options.partition_by, rows)
     untyped: Any = rows
     in_files = [column for column in rows.columns if column not in options.partition_by]
-    schema = untyped.select([f"`{name.replace('`', '``')}`" for name in in_files])._jdf.schema()
+    schema = untyped.select([_quoted(name) for name in in_files])._jdf.schema()
     file_format = _java(rows, f"{_DATASOURCES}.{_FORMATS[options.format]}")()
     _java(rows, f"{_DATASOURCES}.DataSourceUtils").verifySchema(file_format, schema, False)
 

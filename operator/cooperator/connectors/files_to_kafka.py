@@ -6,7 +6,7 @@ the SELECT has state, each unit is a query of Structured Streaming with a checkp
 
 A file is read once, when it is first seen: files must appear whole (written elsewhere, then moved in) and
 must not change. Files and directories whose names begin with ``.`` or ``_`` are hidden, as everywhere in
-Spark. Text is UTF-8; invalid bytes become U+FFFD.
+Spark. Text is UTF-8; bytes that are not are kept, but in JSON, where they are refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
