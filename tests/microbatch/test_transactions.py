@@ -87,7 +87,7 @@ def test_all_columns_are_written(session: Any, cluster: Cluster, unique: str) ->
         "concat(CAST(key AS STRING), '!') AS key",
         "value",
         "array(struct('h' AS key, CAST('1' AS BINARY) AS value)) AS headers",
-        "timestamp_millis(1234) AS timestamp",
+        "1234L AS timestamp",
     )
     with Task(session, cluster, unique, places, copy_to(f"{unique}-out", *columns), outputs=3) as task:
         eventually(lambda: task.reached() == {places[0]: 1}, 60)

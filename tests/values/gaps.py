@@ -128,14 +128,4 @@ _FROM_FILES: tuple[Listed, ...] = (
     ),
 )
 
-_MIRROR: tuple[Listed, ...] = (
-    Gap(
-        "kafka-to-kafka, bytes",
-        "timestamp",
-        ("in nanoseconds", "the largest"),
-        "a time so far ahead becomes the time of writing",
-        "4",
-    ),
-)
-
-EXCEPTIONS: tuple[Listed, ...] = (*_FILES, *_TO_POSTGRES, *_FROM_POSTGRES, *_FROM_FILES, *_MIRROR)
+EXCEPTIONS: tuple[Listed, ...] = (*_FILES, *_TO_POSTGRES, *_FROM_POSTGRES, *_FROM_FILES)

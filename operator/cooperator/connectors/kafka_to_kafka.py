@@ -40,7 +40,7 @@ from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends
-from cooperator.connectors.records import as_records
+from cooperator.connectors.records import TIMESTAMP_MS, as_records
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
@@ -196,7 +196,9 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
 
     def in_plan(decoding: Decoding) -> SparkBatches:
         def rows(records: "DataFrame") -> "DataFrame":
-            return converted(decoding.applied(records), options, COLUMNS, _finish(options, topics))
+            # A SELECT sees a TIMESTAMP.
+            columns = COLUMNS if options.select else (*COLUMNS, TIMESTAMP_MS)
+            return converted(decoding.applied(records), options, columns, _finish(options, topics))
 
         topic_of = options.target if is_apart else None
         return SparkBatches(opening.spark, source, rows, opening.target, topic_of)
@@ -247,7 +249,7 @@ def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[D
         if options.keep_partition == "keep":
             columns["partition"] = F.col("partition")
         if options.keep_timestamp == "keep":
-            columns["timestamp"] = F.timestamp_millis("timestamp").alias("timestamp")
+            columns["timestamp"] = F.col("timestamp")
         return records.select(*columns.values(), *(["topic"] if target else []))
 
     return finish

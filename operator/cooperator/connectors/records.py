@@ -17,7 +17,9 @@ _TYPES = {
     "timestamp": ("timestamp", "void"),
 }
 _CASTS = {"key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
-_IGNORED = {"topic", "offset", "path", "line"}
+TIMESTAMP_MS = "timestampMs"
+"""The time of a record as it is. Producers have written times that no TIMESTAMP is, such as nanoseconds."""
+_IGNORED = {"topic", "offset", "path", "line", TIMESTAMP_MS}
 
 
 def as_records(
@@ -47,6 +49,8 @@ def as_records(
         raise OptionError([Problem("transform.sql", None, problem, remedy) for problem in problems])
 
     def column(name: str) -> "Column":
+        if name == "timestamp" and TIMESTAMP_MS in types:
+            return F.col(TIMESTAMP_MS).alias(name)
         found = F.col(name) if name in types else F.lit(None)
         if name == "timestamp":
             return F.unix_millis(found.cast("timestamp")).alias(name)

@@ -99,9 +99,6 @@ def _table(rows: Sequence[OutputRecord]) -> "pa.Table":
                 [[{"key": key, "value": value} for key, value in row.headers] for row in rows],
                 pa.list_(header),
             ),
-            "timestamp": pa.array(
-                [row.timestamp_ms * 1_000 if row.timestamp_ms > 0 else None for row in rows],
-                pa.timestamp("us", tz="UTC"),
-            ),
+            "timestamp": pa.array([row.timestamp_ms or None for row in rows], pa.int64()),
         }
     )

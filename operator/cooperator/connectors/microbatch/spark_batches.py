@@ -243,7 +243,8 @@ class SparkBatches:
     ) -> None:
         """``transform`` returns rows with the columns topic and value.
 
-        They may have the columns partition, key, headers and timestamp, too; null is the producer's choice.
+        They may have the columns partition, key, headers and timestamp (milliseconds), too; null is the
+        producer's choice.
         With ``topic_of`` they need no topic: it returns the topic for rows from a source topic, and a slot
         must not read two of these.
         """

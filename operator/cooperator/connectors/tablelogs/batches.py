@@ -157,10 +157,7 @@ class TableBatches(SparkBatches):
 
     def _selected(self, rows: "DataFrame") -> "DataFrame":
         """Returns the records of a SELECT as ``SparkBatches`` writes them. Raises ``OptionError``."""
-        import pyspark.sql.functions as F  # noqa: N812
-
-        records = as_records(selected(rows, self._options.transform_sql))
-        return records.withColumn("timestamp", F.timestamp_millis("timestamp"))
+        return as_records(selected(rows, self._options.transform_sql))
 
     def _columns(self, partition: Partition) -> str:
         return json.dumps([column.spec for column in self._tables.tables[partition].columns])

@@ -33,6 +33,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class KafkaRanges implements TableProvider {
   static final String HEADERS = "headers";
+
+  /** The time of a record as it is; the column {@code timestamp} is null where it is no TIMESTAMP. */
+  static final String TIMESTAMP_MS = "timestampMs";
+
   static final DataType HEADERS_TYPE =
       DataTypes.createArrayType(
           new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType));
@@ -56,7 +60,7 @@ public final class KafkaRanges implements TableProvider {
             .add("partition", DataTypes.IntegerType)
             .add("offset", DataTypes.LongType)
             .add("timestamp", DataTypes.TimestampType)
-            .add("timestampType", DataTypes.IntegerType);
+            .add(TIMESTAMP_MS, DataTypes.LongType);
     return headers ? columns.add(HEADERS, HEADERS_TYPE) : columns;
   }
 

@@ -67,7 +67,7 @@ public final class KafkaTransactions {
   }
 
   /**
-   * Plans a query, with columns value and optionally topic, partition, key, headers, timestamp.
+   * Plans a query, with columns value and optionally topic, partition, key, headers, timestamp (ms).
    *
    * @param target JSON: {@code id_prefix} of transactional ids, the topic {@code positions}, {@code slots}
    *     (as the source's option says), and {@code settings} of the producer
@@ -329,7 +329,7 @@ public final class KafkaTransactions {
         column(output, "key", false, DataTypes.BinaryType, DataTypes.StringType),
         column(output, "value", true, DataTypes.BinaryType, DataTypes.StringType),
         column(output, "headers", false, KafkaRanges.HEADERS_TYPE),
-        column(output, "timestamp", false, DataTypes.TimestampType));
+        column(output, "timestamp", false, DataTypes.LongType));
   }
 
   private static int column(List<Attribute> output, String name, boolean isNeeded, DataType... types) {

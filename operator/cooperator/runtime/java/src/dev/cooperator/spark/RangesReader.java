@@ -110,14 +110,19 @@ final class RangesReader implements PartitionReader<InternalRow> {
       case "offset":
         return ConsumerRecord::offset;
       case "timestamp":
-        return record -> record.timestamp() * 1000; // microseconds
-      case "timestampType":
-        return record -> record.timestampType().id;
+        return record -> inMicroseconds(record.timestamp());
+      case KafkaRanges.TIMESTAMP_MS:
+        return ConsumerRecord::timestamp;
       case KafkaRanges.HEADERS:
         return RangesReader::headers;
       default:
         throw new IllegalArgumentException("KafkaRanges has no column " + name);
     }
+  }
+
+  /** No value for a time that no TIMESTAMP is: a producer may have counted nanoseconds. */
+  private static Long inMicroseconds(long timeMs) {
+    return Math.abs(timeMs) > Long.MAX_VALUE / 1000 ? null : timeMs * 1000;
   }
 
   private static Object headers(ConsumerRecord<byte[], byte[]> record) {

@@ -64,7 +64,7 @@ final class SlotWriter {
       throw new IllegalArgumentException("a row has no topic: column topic is null");
     }
     Integer partition = isNull(row, columns.partition()) ? null : row.getInt(columns.partition());
-    Long timestampMs = isNull(row, columns.timestamp()) ? null : row.getLong(columns.timestamp()) / 1000;
+    Long timestampMs = isNull(row, columns.timestamp()) ? null : row.getLong(columns.timestamp());
     byte[] key = isNull(row, columns.key()) ? null : row.getBinary(columns.key());
     producer.send(
         new ProducerRecord<>(
