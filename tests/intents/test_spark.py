@@ -147,6 +147,22 @@ def test_rows_of_all_units_are_in_plain_files_once(
     assert plain.count() == 7_520, "Spark reads the directory as any other"
 
 
+def test_the_records_of_a_unit_are_counted_and_no_markers(
+    session: Any, cluster: Cluster, unique: str, tmp_path: Path
+) -> None:
+    places = cluster.create(unique, 2)
+    for number in range(3):
+        cluster.transact(places[0], [b"%d" % number, b"again"])
+    cluster.fill(places[1:], 5)
+    with Task(
+        session, cluster, LocalStore(tmp_path), places, 1, lambda records: text(records).where("partition = 0")
+    ) as task:
+        eventually(lambda: task.loop.counts.of(places[0]).next == 9, 90)
+        eventually(lambda: task.loop.counts.of(places[1]).next == 5, 90)
+    assert [task.loop.counts.of(place).records for place in places] == [6, 5]
+    assert task.loop.counts.rows == 6
+
+
 def parted(records: Any) -> Any:
     return text(records).selectExpr("*", "if(offset % 2 = 0, 'even', 'odd') AS part")
 

@@ -27,10 +27,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """``rows`` that were written, and the records that were read of partitions, where that is known."""
+    """The rows that were written, and the numbers of records that were read of partitions."""
 
     rows: int
-    counts: Mapping[Partition, int] = field(default_factory=dict)
+    counts: Mapping[Partition, int]
 
 
 class StageFailed(WorkFailed):

@@ -2,6 +2,7 @@
 tasks."""
 
 import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -77,6 +78,7 @@ class SparkStager:
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
+        self._counts: Any = untyped._jvm.dev.cooperator.spark.RangeCounts
         self._source = source
         self._transform = transform
         self._format = file_format
@@ -102,16 +104,20 @@ class SparkStager:
 
         self._group.enter()
         slots = encoded([[each] for each in ranges])
-        counted = Observation()
+        counted, reading = Observation(), uuid.uuid4().hex
         try:
-            rows = self._transform(read(self._spark, self._source, ranges=slots))
+            rows = self._transform(read(self._spark, self._source, ranges=slots, counts=reading))
             if self._can_fail:
                 rows = failing_once(rows)
             rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
             self._format.save(rows, directory)
         except (PySparkException, Py4JJavaError) as error:
             raise StageFailed(*read_failure(self._java, error)) from error
-        return Written(int(counted.get["rows"]))
+        finally:
+            records = dict(self._counts.take(reading))
+        return Written(
+            int(counted.get["rows"]), {ranges[number].partition: count for number, count in records.items()}
+        )
 
     def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
         """Returns records that the transform fails for; see ``PlannedBatches``."""

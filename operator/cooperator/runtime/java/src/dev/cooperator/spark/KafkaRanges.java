@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.util.CollectionAccumulator;
 
 /**
  * A batch source of ranges of offsets, with the columns of Spark's Kafka source.
@@ -108,7 +109,8 @@ public final class KafkaRanges implements TableProvider {
           consumer,
           options.getOrDefault("pool", ""),
           options.getBoolean("failOnDataLoss", true),
-          options.getLong("pollTimeoutMs", 120_000));
+          options.getLong("pollTimeoutMs", 120_000),
+          RangeCounts.of(options.get("counts")));
     }
   }
 
@@ -120,7 +122,8 @@ public final class KafkaRanges implements TableProvider {
       Map<String, String> consumer,
       String pool,
       boolean failOnDataLoss,
-      long pollTimeoutMs)
+      long pollTimeoutMs,
+      CollectionAccumulator<long[]> counts)
       implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
@@ -128,7 +131,13 @@ public final class KafkaRanges implements TableProvider {
       return new RangesReader(
           columns,
           planned.ranges() == null ? null : Collections.unmodifiableList(planned.ranges()),
-          () -> RangeConsumers.take(consumer, pool + "/" + planned.slot(), failOnDataLoss, pollTimeoutMs));
+          () -> RangeConsumers.take(consumer, pool + "/" + planned.slot(), failOnDataLoss, pollTimeoutMs),
+          read -> {
+            if (counts != null && planned.ranges() != null) {
+              long records = planned.ranges().stream().mapToLong(read::count).sum();
+              counts.add(new long[] {planned.slot(), records});
+            }
+          });
     }
   }
 }

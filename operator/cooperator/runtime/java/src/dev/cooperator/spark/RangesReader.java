@@ -3,6 +3,7 @@ package dev.cooperator.spark;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
@@ -19,6 +20,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class RangesReader implements PartitionReader<InternalRow> {
   private final List<OffsetRange> planned;
   private final Supplier<RangeConsumer> consumers;
+  private final Consumer<RangeConsumer> atTheEnd;
   private final Column[] columns;
   private final GenericInternalRow row;
   private final Map<String, UTF8String> topics = new HashMap<>();
@@ -31,7 +33,12 @@ final class RangesReader implements PartitionReader<InternalRow> {
   }
 
   /** Without {@code planned} ranges it reads those of {@link SlotWork#current}. */
-  RangesReader(List<String> columns, List<OffsetRange> planned, Supplier<RangeConsumer> consumers) {
+  RangesReader(
+      List<String> columns,
+      List<OffsetRange> planned,
+      Supplier<RangeConsumer> consumers,
+      Consumer<RangeConsumer> atTheEnd) {
+    this.atTheEnd = atTheEnd;
     this.planned = planned;
     this.consumers = consumers;
     this.columns = columns.stream().map(this::column).toArray(Column[]::new);
@@ -93,6 +100,7 @@ final class RangesReader implements PartitionReader<InternalRow> {
     if (work != null) {
       work.readToTheEnd(work.ranges().stream().mapToLong(consumer::count).toArray());
     }
+    atTheEnd.accept(consumer);
     RangeConsumers.give(consumer);
     consumer = null;
   }
