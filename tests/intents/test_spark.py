@@ -154,11 +154,12 @@ def test_the_records_of_a_unit_are_counted_and_no_markers(
     for number in range(3):
         cluster.transact(places[0], [b"%d" % number, b"again"])
     cluster.fill(places[1:], 5)
-    with Task(
-        session, cluster, LocalStore(tmp_path), places, 1, lambda records: text(records).where("partition = 0")
-    ) as task:
-        eventually(lambda: task.loop.counts.of(places[0]).next == 9, 90)
-        eventually(lambda: task.loop.counts.of(places[1]).next == 5, 90)
+
+    def of_the_first(records: Any) -> Any:
+        return text(records).where("partition = 0")
+
+    with Task(session, cluster, LocalStore(tmp_path), places, 1, of_the_first) as task:
+        eventually(lambda: [task.loop.counts.of(place).next for place in places] == [9, 5], 90)
     assert [task.loop.counts.of(place).records for place in places] == [6, 5]
     assert task.loop.counts.rows == 6
 

@@ -3,7 +3,7 @@
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cooperator.connectors.intents.naming import placed, visible_name
