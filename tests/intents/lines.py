@@ -36,7 +36,7 @@ class LineStager:
                 file.write_text("".join(f"{each.partition},{n}\n" for n in of_day))
                 if self.kind is not None:
                     raise StageFailed(self.kind, "no space")
-        return Written(sum(each.size for each in ranges))
+        return Written(sum(each.size for each in ranges), {each.partition: each.size for each in ranges})
 
     def cancel(self) -> None: ...
 

@@ -81,7 +81,7 @@ class ObjectStager(LineStager):
         for number, each in enumerate(ranges):
             lines = "".join(f"{each.partition},{n}\n" for n in range(each.start, each.end))
             self._server.store().put(f"{folder}/part-{number:05}-j-c000.csv.staged", lines.encode())
-        return Written(sum(each.size for each in ranges))
+        return Written(sum(each.size for each in ranges), {each.partition: each.size for each in ranges})
 
 
 class StoreWriter(Writer):
