@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -18,7 +19,7 @@ from cooperator.connectors.conversion import Conversion
 from cooperator.connectors.files_target import KafkaToFilesOptions
 from cooperator.connectors.options import parse
 from cooperator.connectors.output import read_units
-from cooperator.connectors.parts import in_order
+from cooperator.connectors.parts import as_relation, in_order
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.connectors.postgres_task import as_rows
 from cooperator.connectors.records import as_records
@@ -245,3 +246,14 @@ def test_an_unused_column_stops_no_task_with_either_tolerance(
         assert sorted(row["offset"] for row in found or ()) == [0, 1, 2, 3]
     assert spark.unharmed(list(tasks.values()))
     spark.stop(*tasks.values())
+
+
+def test_a_time_without_a_zone_stays_one_whatever_the_sessions_zone_is(spark: SparkBench) -> None:
+    session = spark.runtime.session(Event()).newSession()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    skipped = datetime(2026, 3, 29, 2, 30)  # Berlin's clocks skip this hour.
+    kind = pa.struct([("at", pa.timestamp("us")), ("all", pa.list_(pa.timestamp("us")))])
+    rows = pa.table({"one": pa.array([{"at": skipped, "all": [skipped]}], kind)})
+    relation = as_relation(rows, session)
+    assert dict(relation.dtypes) == {"one": "struct<at:timestamp_ntz,all:array<timestamp_ntz>>"}
+    assert relation.toArrow().to_pylist() == rows.to_pylist()

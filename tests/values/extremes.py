@@ -19,11 +19,10 @@ class Value:
 
 @dataclass(frozen=True)
 class Field:
-    """A column with this name and type; ``kind`` says how readers show it."""
+    """A column with this name and type."""
 
     name: str
     ddl: str
-    kind: str
     values: tuple[Value, ...]
 
 
@@ -80,29 +79,25 @@ def texts() -> Iterator[Value]:
 DEEP = '{"a":{"b":{"c":{"d":{"e":"deep"}}}}}'
 
 FIELDS: tuple[Field, ...] = (
-    Field("a_boolean", "BOOLEAN", "boolean", _plain("true", "false")),
-    Field("a_byte", "BYTE", "integer", _plain("0", "127", "-128")),
-    Field("a_short", "SHORT", "integer", _plain("32767", "-32768")),
-    Field("an_int", "INT", "integer", _plain("2147483647", "-2147483648")),
-    Field(
-        "a_long", "LONG", "integer", _plain("9223372036854775807", "-9223372036854775808", "9007199254740993")
-    ),
-    Field("a_float", "FLOAT", "float", _floats("3.4028235e38", "1e-45")),
-    Field("a_double", "DOUBLE", "double", _floats("1.7976931348623157e308", "5e-324")),
-    Field("money", "DECIMAL(10,2)", "decimal", _plain("1.50", "-99999999.99", "0.00")),
-    Field("a_whole", "DECIMAL(38,0)", "decimal", _plain("9" * 38, f"-{'9' * 38}")),
-    Field("a_fraction", "DECIMAL(38,38)", "decimal", _plain(f"0.{'9' * 38}", f"-0.{'0' * 37}1")),
-    Field("a_text", "STRING", "string", tuple(texts())),
+    Field("a_boolean", "BOOLEAN", _plain("true", "false")),
+    Field("a_byte", "BYTE", _plain("0", "127", "-128")),
+    Field("a_short", "SHORT", _plain("32767", "-32768")),
+    Field("an_int", "INT", _plain("2147483647", "-2147483648")),
+    Field("a_long", "LONG", _plain("9223372036854775807", "-9223372036854775808", "9007199254740993")),
+    Field("a_float", "FLOAT", _floats("3.4028235e38", "1e-45")),
+    Field("a_double", "DOUBLE", _floats("1.7976931348623157e308", "5e-324")),
+    Field("money", "DECIMAL(10,2)", _plain("1.50", "-99999999.99", "0.00")),
+    Field("a_whole", "DECIMAL(38,0)", _plain("9" * 38, f"-{'9' * 38}")),
+    Field("a_fraction", "DECIMAL(38,38)", _plain(f"0.{'9' * 38}", f"-0.{'0' * 37}1")),
+    Field("a_text", "STRING", tuple(texts())),
     Field(
         "bytes",
         "BINARY",
-        "binary",
         (Value("ordinary", '"AP8Q"', "00ff10"), Value("empty", '""', ""), Value("quote", '"IiwK"', "222c0a")),
     ),
     Field(
         "a_date",
         "DATE",
-        "date",
         _quoted(
             (day, day)
             for day in (
@@ -120,7 +115,6 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "a_moment",
         "TIMESTAMP",
-        "timestamp",
         _quoted(
             [
                 ("2026-11-28T12:30:45.123456Z", "2026-11-28T12:30:45.123456Z"),
@@ -140,7 +134,6 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "a_clock",
         "TIMESTAMP_NTZ",
-        "timestamp_ntz",
         _quoted(
             [
                 ("2026-11-28T12:30:45.123456", "2026-11-28T12:30:45.123456"),
@@ -152,20 +145,18 @@ FIELDS: tuple[Field, ...] = (
             ]
         ),
     ),
-    Field("numbers", "ARRAY<INT>", "json", _plain("[1,2]", "[]", "[null]", "[1,null,3]")),
-    Field("words", "ARRAY<STRING>", "json", _plain('["a","b c"]', '["","\\"","{}",null,"null","a,b"]')),
-    Field("nested", "ARRAY<ARRAY<INT>>", "json", _plain("[[1,2],[3,4]]", "[[1],[]]", "[[],[null],null]")),
-    Field("counts", "MAP<STRING,INT>", "json", _plain('{"a":1}', "{}", '{"":null,"b":2}')),
+    Field("numbers", "ARRAY<INT>", _plain("[1,2]", "[]", "[null]", "[1,null,3]")),
+    Field("words", "ARRAY<STRING>", _plain('["a","b c"]', '["","\\"","{}",null,"null","a,b"]')),
+    Field("nested", "ARRAY<ARRAY<INT>>", _plain("[[1,2],[3,4]]", "[[1],[]]", "[[],[null],null]")),
+    Field("counts", "MAP<STRING,INT>", _plain('{"a":1}', "{}", '{"":null,"b":2}')),
     Field(
         "deep",
         "STRUCT<a: STRUCT<b: STRUCT<c: STRUCT<d: STRUCT<e: STRING>>>>>",
-        "struct",
         (Value("five deep", DEEP, DEEP),),
     ),
     Field(
         "visit",
         "STRUCT<at: TIMESTAMP, day: DATE, cost: DECIMAL(38,18), big: LONG>",
-        "struct",
         (
             Value(
                 "microseconds",
@@ -221,7 +212,7 @@ COLUMN_NAMES = (
 """Names of columns that Spark, Parquet and PostgreSQL can have. With a Turkish locale, TITLE is no title."""
 
 NAMED: tuple[Field, ...] = tuple(
-    Field(name, "STRING", "string", (Value(name, json.dumps(name), name),)) for name in COLUMN_NAMES
+    Field(name, "STRING", (Value(name, json.dumps(name), name),)) for name in COLUMN_NAMES
 )
 """A column for each name, whose value is its name."""
 

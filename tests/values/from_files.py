@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.values.cells import Cell, Outcome
 from tests.values.extremes import TEXTS
@@ -53,6 +53,8 @@ NAMES = (
 class FromFiles(Pair):
     """Each cell is a file. ``form`` is that of the value: a line alone, or JSON with the path."""
 
+    ways: ClassVar = {"singly": {"max.files.per.trigger": "1"}}
+
     def __init__(self, form: str) -> None:
         self.form = form
         self.label = f"files-to-kafka, {form}"
@@ -89,6 +91,7 @@ class FromFiles(Pair):
             "record.value": self.form,
             "trigger.interval.ms": 100,
             "message.max.bytes": 2_000_000,
+            **flock.options,
         }
         return connector(flock.name, "files-to-kafka", config)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.values.cells import Cell, Outcome
 from tests.values.pairs import Flock, Pair
@@ -46,6 +46,7 @@ RECORDS: dict[tuple[str, str], Record] = {
 class Mirror(Pair):
     label = "kafka-to-kafka, bytes"
     short = "mirror"
+    ways: ClassVar = {"singly": {"max.offsets.per.trigger": "1"}}
 
     def __init__(self) -> None:
         self._sent: dict[str, int] = {}
@@ -67,7 +68,7 @@ class Mirror(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         world.create_topics([flock.name, f"{flock.name}-out"])
         world.produce(flock.name, [Record(b"first", b"first")])
-        config = {"topics": flock.name, "topic": "{topic}-out", "trigger.interval.ms": 100}
+        config = {"topics": flock.name, "topic": "{topic}-out", "trigger.interval.ms": 100, **flock.options}
         return connector(flock.name, "kafka-to-kafka", config)
 
     def send(self, world: World, flock: Flock) -> None:

@@ -56,17 +56,24 @@ def parsed_moment(text: str, zoned: bool) -> str:
     match = _ISO.fullmatch(text)
     if match is None:
         return f"{text} (no ISO time)"
+    us, zone = moment_us(text), match["zone"]
+    if zoned != (zone is not None):
+        return moment_text(us, " (without a zone)" if zoned else f" (with the zone {zone})")
+    return moment_text(us, "Z" if zoned else "")
+
+
+def moment_us(text: str) -> int:
+    """The microseconds of an ISO time since 1970, by its own zone if it has one."""
+    match = _ISO.fullmatch(text)
+    assert match is not None, text
     days = days_of(int(match["year"]), int(match["month"]), int(match["day"]))
     clock_s = int(match["hour"] or 0) * 3600 + int(match["minute"] or 0) * 60 + int(match["second"] or 0)
     fraction_us = int((match["fraction"] or "").ljust(6, "0")[:6])
-    us = days * _DAY_US + clock_s * 1_000_000 + fraction_us
-    if zoned != (match["zone"] is not None):
-        return moment_text(us, " (without a zone)" if zoned else f" (with the zone {match['zone']})")
-    return moment_text(us - _offset_us(match["zone"]) if zoned else us, "Z" if zoned else "")
+    return days * _DAY_US + clock_s * 1_000_000 + fraction_us - _offset_us(match["zone"])
 
 
-def _offset_us(zone: str) -> int:
-    if zone == "Z":
+def _offset_us(zone: str | None) -> int:
+    if zone is None or zone == "Z":
         return 0
     digits = zone[1:].replace(":", "").ljust(6, "0")
     seconds = int(digits[:2]) * 3600 + int(digits[2:4]) * 60 + int(digits[4:6])

@@ -10,7 +10,7 @@ from tests.values.shapes import OneColumn, TopicNames
 from tests.values.to_files import ToFiles
 from tests.values.to_postgres import ToPostgres
 
-PAIRS: tuple[Pair, ...] = (
+DECIDING: tuple[Pair, ...] = (
     ToFiles("parquet"),
     ToFiles("json"),
     ToFiles("csv"),
@@ -23,3 +23,12 @@ PAIRS: tuple[Pair, ...] = (
     FromFiles("json"),
     Mirror(),
 )
+"""Each type travels to each sink in every run."""
+OTHERS: tuple[Pair, ...] = (
+    ToFiles("parquet", "json-schema"),
+    ToFiles("parquet", "avro"),
+    ToFiles("json", "avro"),
+    ToPostgres("json-schema"),
+    ToPostgres("avro"),
+)
+PAIRS = (*DECIDING, *OTHERS)

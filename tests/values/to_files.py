@@ -14,36 +14,37 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from tests.values.cells import Cell
-from tests.values.extremes import FIELDS, NAMED, NULL
-from tests.values.pairs import Flock, FromTopic, named_cells
-from tests.values.readings import day_text, json_value, moment_text, of_text
+from tests.values.extremes import FIELDS, NAMED, NULL, Field
+from tests.values.pairs import Converter, Flock, FromTopic, named_cells
+from tests.values.readings import day_text, json_value, moment_text
+from tests.values.types import NESTED, parse, typed_text
 from tests.values.world import World
-
-KINDS = {field.name: field.kind for field in (*FIELDS, *NAMED)}
-NESTED = ("ARRAY", "MAP", "STRUCT")
 
 
 class ToFiles(FromTopic):
     class_name = "kafka-to-files"
 
-    def __init__(self, form: str) -> None:
-        super().__init__()
+    def __init__(
+        self, form: str, converter: Converter = "json", fields: Sequence[Field] = (*FIELDS, *NAMED)
+    ) -> None:
+        super().__init__(converter)
         self.form = form
-        self.label = f"kafka-to-files, json to {form}"
-        self.short = f"files-{form}"
+        self.label = f"kafka-to-files, {converter} to {form}"
+        self.short = f"files-{form}" if converter == "json" else f"files-{form}-{converter}"
         # A line of CSV has no place for a list or a struct, which Spark refuses for the file as a whole.
-        self.fields = [field for field in FIELDS if form != "csv" or not field.ddl.startswith(NESTED)]
+        self.fields = [field for field in fields if form != "csv" or not field.ddl.startswith(NESTED)]
 
-    def cells(self) -> Sequence[Cell]:
+    def all_cells(self) -> Sequence[Cell]:
         values = [
             Cell(self.label, field.ddl, value.name, value.json, value.due, field.name, f"{field.name}-{at}")
             for field in self.fields
+            if field not in NAMED
             for at, value in enumerate((*field.values, NULL))
         ]
-        return [*values, *named_cells(self.label)]
+        return [*values, *named_cells(self.label, [field for field in self.fields if field in NAMED])]
 
-    def schema(self, flock: Flock) -> Mapping[str, str]:
-        return {field.name: field.ddl for field in (*self.fields, *NAMED)}
+    def types(self) -> Mapping[str, str]:
+        return {field.name: field.ddl for field in self.fields}
 
     def target(self, world: World, flock: Flock) -> Mapping[str, Any]:
         return {
@@ -58,27 +59,23 @@ class ToFiles(FromTopic):
             "json": _json,
             "csv": lambda path: _csv(path, ["id", *self.columns(flock)]),
         }[self.form]
+        types = {name: parse(ddl) for name, ddl in self.types().items()}
         found: dict[int, str] = {}
         for file in sorted((world.root / "files" / flock.name).glob(f"*.{self.form}*")):
             for identity, row in read(file):
                 number = int(identity) if str(identity).isdecimal() else 0
                 if 0 < number <= len(flock.cells):
                     column = flock.cells[number - 1].column
-                    found[number] = (
-                        row[column] if self.form == "parquet" else of_text(KINDS[column], row[column])
-                    )
+                    found[number] = typed_text(types[column], row[column])
         return found
 
 
 def _parquet(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     # As pandas and pyarrow read it: without any option.
     table = pq.read_table(path)
-    columns = {
-        name: [of_text(KINDS.get(name, ""), _value(each)) for each in table.column(name).combine_chunks()]
-        for name in table.column_names
-    }
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
     for at, identity in enumerate(table.column("id").to_pylist()):
-        yield identity, {name: texts[at] for name, texts in columns.items()}
+        yield identity, {name: _value(column[at]) for name, column in columns.items()}
 
 
 def _value(scalar: pa.Scalar) -> Any:

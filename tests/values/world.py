@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.runtime.postgres import PASSWORD, Postgres
+from tests.values.registry import RegistryProcess
 
 WORKER = "values"
 GROUP = f"cooperator-default.{WORKER}"
@@ -56,6 +57,7 @@ class World:
         self.postgres = postgres
         self.bootstrap = ""
         self._read: dict[str, int] = {}
+        self._registry: RegistryProcess | None = None
         self._session_zone = session_zone
         self._environment = {
             **os.environ,
@@ -86,7 +88,18 @@ class World:
         self.apply([manifest("Worker", WORKER, spec)])
 
     def down(self) -> None:
-        self.local("down")
+        try:
+            self.local("down")
+        finally:
+            if self._registry is not None:
+                self._registry.close()
+
+    @property
+    def registry(self) -> str:
+        """The URL of a schema registry, which begins with its first user."""
+        if self._registry is None:
+            self._registry = RegistryProcess(self.root / "registry.log")
+        return self._registry.url
 
     def local(self, *words: str, stdin: str = "") -> str:
         """Runs a command of ``cooperator local``, which must succeed; returns all that it says."""

@@ -25,7 +25,14 @@ from cooperator.connectors.kafka_source import KafkaSourceOptions, reads
 from cooperator.connectors.memory import FileMemory, UnitMemory
 from cooperator.connectors.options import option, refuse
 from cooperator.connectors.outcomes import Outcomes, TypeOutcome, is_known
-from cooperator.connectors.parts import NUMBER, Part, numbered, with_column_of_numbers, with_numbers
+from cooperator.connectors.parts import (
+    NUMBER,
+    Part,
+    as_relation,
+    numbered,
+    with_column_of_numbers,
+    with_numbers,
+)
 from cooperator.connectors.planned_decoding import Decoding, DecodingPlanner
 from cooperator.connectors.registry import AvroReader
 from cooperator.connectors.topics import client_config, ensure_topic, reaching
@@ -228,7 +235,7 @@ class Conversion:
 
         Raises ``OptionError`` when the SELECT, or the sink, refuses them.
         """
-        rows = self.relation(session.createDataFrame(no_rows))
+        rows = self.relation(as_relation(no_rows, session))
         self._accept(rows)
         return rows
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.base import Cancelled, UnitContext
-from cooperator.connectors.parts import NUMBER
+from cooperator.connectors.parts import NUMBER, as_relation
 from cooperator.connectors.transform import first_line
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _grouped(rows: "pa.Table", session: "SparkSession", size: int) -> "DataFrame
     from pyspark.sql import DataFrame
 
     untyped: Any = session
-    given: Any = session.createDataFrame(rows)
+    given: Any = as_relation(rows, session)
     grouped = _java(session).RowTrial.grouped(given._jdf, size)
     if NUMBER in rows.column_names:
         grouped = _java(session).NumberedRows.of(grouped, NUMBER)

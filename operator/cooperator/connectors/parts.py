@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 NUMBER = "__cooperator_number"
 """The column of records with their numbers in the batch. The view ``input`` does not have it."""
@@ -25,6 +25,13 @@ class Part(NamedTuple):
     types: tuple[tuple[str, str], ...]
     rows: "pa.Table"
     numbers: Sequence[int] = ()
+
+
+def as_relation(rows: "pa.Table", session: "SparkSession") -> "DataFrame":
+    """Returns the rows in Spark's types. A time without a zone stays one, whatever the session's zone is."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return session.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
 
 
 def with_column_of_numbers(rows: "pa.Table", numbers: Sequence[int]) -> "pa.Table":

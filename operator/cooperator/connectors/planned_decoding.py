@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.decoder import SettledColumn
+from cooperator.connectors.parts import as_relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +90,7 @@ class DecodingPlanner:
 
         if kind not in self._types:
             no_rows = pa.table({"column": pa.array([], kind)})
-            self._types[kind] = self._session.createDataFrame(no_rows).schema["column"].dataType.json()
+            self._types[kind] = as_relation(no_rows, self._session).schema["column"].dataType.json()
         return self._types[kind]
 
     def _reads(self, number: int, texts: tuple[str, ...], kind: str) -> bool:

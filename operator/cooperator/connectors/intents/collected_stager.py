@@ -18,6 +18,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     read,
     read_failure,
 )
+from cooperator.connectors.parts import as_relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +64,7 @@ class CollectedStager:
             written += rows.num_rows
             try:
                 # One Spark partition keeps the records' order.
-                frame = self._spark.createDataFrame(rows).coalesce(1)
+                frame = as_relation(rows, self._spark).coalesce(1)
                 self._format.save(frame, f"{directory}/{folder_of(number)}")
             except (PySparkException, Py4JJavaError) as error:
                 raise StageFailed(*read_failure(self._java, error)) from error

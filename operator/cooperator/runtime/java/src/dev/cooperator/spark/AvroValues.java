@@ -121,6 +121,10 @@ final class AvroValues implements ValueReader {
         return expect(DataTypes.TimestampType, type, AvroValues::millis);
       case "LONG timestamp-micros":
         return expect(DataTypes.TimestampType, type, AvroValues::micros);
+      case "LONG local-timestamp-millis":
+        return expect(DataTypes.TimestampNTZType, type, AvroValues::millis);
+      case "LONG local-timestamp-micros":
+        return expect(DataTypes.TimestampNTZType, type, AvroValues::micros);
       case "BYTES decimal", "FIXED decimal":
         int scale = schema.getObjectProp("scale") == null ? 0 : (Integer) schema.getObjectProp("scale");
         DecimalType of = new DecimalType((Integer) schema.getObjectProp("precision"), scale);
