@@ -251,7 +251,7 @@ def test_an_unused_column_stops_no_task_with_either_tolerance(
 def test_a_time_without_a_zone_stays_one_whatever_the_sessions_zone_is(spark: SparkBench) -> None:
     session = spark.runtime.session(Event()).newSession()
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    skipped = datetime(2026, 3, 29, 2, 30)  # Berlin's clocks skip this hour.
+    skipped = datetime.fromisoformat("2026-03-29T02:30")  # Berlin's clocks skip this hour.
     kind = pa.struct([("at", pa.timestamp("us")), ("all", pa.list_(pa.timestamp("us")))])
     rows = pa.table({"one": pa.array([{"at": skipped, "all": [skipped]}], kind)})
     relation = as_relation(rows, session)
