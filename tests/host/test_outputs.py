@@ -1,13 +1,13 @@
 """One of several Connectors keeps a directory that they would share."""
 
 import random
+from itertools import product
 
-from cooperator.connectors.outputs import Output, shared
 from cooperator.host.outputs import Claim, newly_withheld, withheld
 
 
 def claim(name: str, *directories: str, rank: int = 0, namespace: str = "default") -> Claim:
-    pairs = tuple((Output(directory), Output(f"file:{directory}")) for directory in directories)
+    pairs = tuple((directory, f"file:{directory}") for directory in directories)
     return Claim((namespace, name), pairs, (rank,))
 
 
@@ -21,6 +21,11 @@ def test_the_first_keeps_the_directory_and_the_later_is_told_whose_it_is() -> No
         "Connector: give it another directory; or delete Connector early, and remove that directory or move "
         "it away"
     }
+    [inside] = withheld([claim("inner", "/a/b/c", rank=2), claim("outer", "/a", rank=1)]).values()
+    assert "would write to /a/b/c, and Connector outer writes to /a, one inside the other" in inside
+    [around] = withheld([claim("inner", "/a/b/c", rank=1), claim("outer", "/a", rank=2)]).values()
+    assert "would write to /a, and Connector inner writes to /a/b/c, one inside the other" in around
+    assert withheld([claim("one", "/a", rank=1), claim("other", "/ab", rank=2)]) == {}
     [elsewhere] = withheld([claim("a", "/a", rank=1, namespace="x"), claim("a", "/a", rank=2)]).values()
     assert "as Connector a of namespace x does" in elsewhere
 
@@ -36,7 +41,7 @@ def test_running_connectors_share_no_directory_and_each_withheld_one_meets_an_ea
         claims = [
             claim(
                 f"c{number}",
-                *seeded.sample(("/a", "/b", "/c", "/d", "/e"), seeded.randrange(3)),
+                *seeded.sample(("/a", "/a/b", "/a/b/c", "/ab", "/b", "/b/a"), seeded.randrange(3)),
                 rank=seeded.randrange(4),
             )
             for number in range(seeded.randrange(8))
@@ -46,7 +51,10 @@ def test_running_connectors_share_no_directory_and_each_withheld_one_meets_an_ea
         runs = [each for each in claims if each.connector not in found]
 
         def meet(one: Claim, other: Claim) -> bool:
-            return any(shared(a, b) for _, a in one.outputs for _, b in other.outputs)
+            return any(
+                f"{a}/".startswith(f"{b}/") or f"{b}/".startswith(f"{a}/")
+                for (_, a), (_, b) in product(one.outputs, other.outputs)
+            )
 
         assert not any(meet(a, b) for a in runs for b in runs if a is not b), seed
         for each in claims:

@@ -31,6 +31,16 @@ def test_the_first_connector_owns_a_directory_and_others_are_refused(tmp_path: P
     settle_owner(tmp_path, winner)
 
 
+def test_a_directory_inside_one_of_a_connector_is_refused(tmp_path: Path) -> None:
+    settle_owner(tmp_path / "a", DirectoryOwner("lake", "c"))
+    with pytest.raises(
+        OptionError, match=r"'path'.*is inside .*/a, the directory of Connector c of the group lake"
+    ):
+        settle_owner(tmp_path / "a" / "b" / "c", DirectoryOwner("lake", "d"))
+    assert not (tmp_path / "a" / "b").exists()
+    settle_owner(tmp_path / "ab", DirectoryOwner("lake", "d"))
+
+
 @pytest.mark.parametrize("unit", ["", "orders-0"], ids=["itself", "a unit's"])
 def test_a_directory_of_sparks_file_sink_is_refused_with_the_way_out(tmp_path: Path, unit: str) -> None:
     (tmp_path / unit / "_spark_metadata").mkdir(parents=True)

@@ -325,17 +325,18 @@ def test_a_second_connector_with_the_same_directory_is_refused(store: ManifestSt
         to_parquet("second", f"{tmp_path}/out"),
         files("second", f"topics.regex: '[ax]', path: 'file:{tmp_path}/link'"),
         to_parquet("second", f"{tmp_path}/link/a-1"),
+        to_parquet("second", f"{tmp_path}/out/c/nested"),
+        to_parquet("second", f"{tmp_path}"),
         to_parquet("second", f"file://{tmp_path}/out/x/../b-0/"),
         to_parquet("second", f"{tmp_path}/out/b-0").replace("{name: lake}", "{name: another}"),
     ):
         [problem] = refused(store, second)
         assert problem.startswith("test.yaml (Connector second): spec.config: it would write to ")
         assert str(tmp_path) in problem
-        assert "as Connector first does" in problem
+        assert "as Connector first does" in problem or "and Connector first writes to" in problem
         assert "give it another directory; or delete Connector first" in problem
     for apart in (
-        to_parquet("apart", f"{tmp_path}/out/c-0"),
-        to_parquet("apart", f"{tmp_path}/out/a-0/nested"),
+        to_parquet("apart", f"{tmp_path}/outside"),
         to_parquet("apart", f"s3a://bucket{tmp_path}/out/a-0"),
     ):
         store.apply(resources(apart), "b")

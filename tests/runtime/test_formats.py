@@ -341,7 +341,7 @@ def test_an_option_is_set_once_however_it_is_spelled() -> None:
     assert handed(config).of_sink(0) == {**defaults("json", "sink"), "path": "/b"}
     units = json.dumps([{"sink.options.Path": "/c"}])
     assert handed({**config, "units": units}).of_sink(0) == {**defaults("json", "sink"), "path": "/c"}
-    assert find("spark").outputs(handed({**config, "units": units}))[0].directory == "/c"
+    assert find("spark").outputs(handed({**config, "units": units}))[0] == "/c"
 
 
 def test_ordinary_options_pass_under_sparks_own_names() -> None:

@@ -1,12 +1,9 @@
-"""Directories of file sinks: which spellings are equal, and which outputs share one."""
-
-import random
-from itertools import product
+"""Directories of file sinks: which spellings are equal, and which are in which."""
 
 import pytest
 
 from cooperator.connectors import outputs
-from cooperator.connectors.outputs import Output, normal, shared
+from cooperator.connectors.output_paths import above, normal
 
 
 @pytest.mark.parametrize(
@@ -37,65 +34,26 @@ def test_each_directory_has_one_spelling(directory: str, default: str, expected:
     assert normal(expected, default) == expected
 
 
-TOPICS = ("a", "a-1", "b", "orders.eu")
-REGEXES = ("a.*", "b|orders.*", ".*", "x")
-
-
-def concrete(output: Output, topics: tuple[str, ...]) -> set[str]:
-    """The directories that its units had, if each of those topics has two partitions."""
-    import re
-
-    read = output.topics or {t for t in topics if re.fullmatch(output.topics_regex, t)}
-    return {f"{output.directory}/{topic}-{number}" for topic, number in product(read, range(2))}
-
-
-def test_outputs_share_plain_directories_and_those_of_their_units() -> None:
-    seeded = random.Random(11)
-
-    def some() -> Output:
-        root = seeded.choice(("file:/out", "file:/out/a-0", "s3://lake/out"))
-        kind = seeded.randrange(3)
-        if kind == 0:
-            topic, number = seeded.choice(TOPICS), seeded.choice(("-0", "-1", ""))
-            return Output(f"{root}/{topic}{number}" if seeded.random() < 0.7 else root)
-        if kind == 1:
-            return Output(root, frozenset(seeded.sample(TOPICS, seeded.randrange(1, 3))))
-        return Output(root, topics_regex=seeded.choice(REGEXES))
-
-    found = 0
-    for _ in range(3000):
-        one, other = some(), some()
-        directory = shared(one, other)
-        assert (directory is None) == (shared(other, one) is None), (one, other)
-        assert directory is None or one.keys & other.keys, (one, other)
-        if one.directory == other.directory or one.is_of_topics == other.is_of_topics:
-            assert (directory is not None) == (one.directory == other.directory), (one, other)
-            continue
-        unit, plain = (other, one) if one.is_of_topics else (one, other)
-        # A pattern may match topics that do not exist yet.
-        assert directory is not None or unit.directory not in concrete(plain, TOPICS), (one, other)
-        if directory is not None and plain.topics_regex != "x":
-            assert unit.directory in concrete(plain, TOPICS), (one, other, directory)
-            found += 1
-    assert found > 100
-
-
-def test_internal_topics_are_not_matched() -> None:
-    regex = Output("file:/out", topics_regex=".*")
-    assert shared(regex, Output("file:/out/__consumer_offsets-0")) is None
-    assert shared(regex, Output("file:/out/lines-0")) == "file:/out/lines-0"
+@pytest.mark.parametrize(
+    ("directory", "found"),
+    [
+        ("file:/a/b", ["file:/a/b", "file:/a", "file:"]),
+        ("claim x/lake: /a", ["claim x/lake: /a", "claim x/lake: "]),
+        ("s3://lake/a/b", ["s3://lake/a/b", "s3://lake/a", "s3://lake"]),
+    ],
+)
+def test_a_directory_is_in_those_above_it(directory: str, found: list[str]) -> None:
+    assert list(above(directory))[: len(found)] == found
 
 
 def test_connectors_name_their_directories() -> None:
     to_files = {"path": "/out/", "topics": "a,b"}
-    assert outputs("kafka-to-files", to_files) == (Output("/out", frozenset("ab")),)
-    assert outputs("kafka-to-files", {"path": "/out", "topics.regex": "a.*"}) == (
-        Output("/out", topics_regex="a.*"),
-    )
+    assert outputs("kafka-to-files", to_files) == ("/out",)
+    assert outputs("kafka-to-files", {"path": "/out", "topics.regex": "a.*"}) == ("/out",)
     spark = {"source.format": "rate", "sink.format": "Parquet", "sink.options.path": "/out"}
-    assert outputs("spark", spark) == (Output("/out"),)
+    assert outputs("spark", spark) == ("/out",)
     units = '[{"sink.options.path": "/a"}, {"sink.options.path": "/b"}]'
-    assert outputs("spark", {**spark, "units": units}) == (Output("/a"), Output("/b"))
+    assert outputs("spark", {**spark, "units": units}) == ("/a", "/b")
     assert outputs("spark", {**spark, "sink.format": "console"}) == ()
     assert outputs("spark", {**spark, "sink.options.path": "${env:OUT}/a"}) == (), (
         "the value of a reference is unknown"

@@ -19,7 +19,6 @@ from cooperator.connectors.options import (
     parse,
     with_defaults,
 )
-from cooperator.connectors.outputs import Output
 from cooperator.connectors.references import contains_reference
 from cooperator.model.text import did_you_mean, otherwise
 
@@ -134,7 +133,7 @@ def needs_checkpoints(class_name: str, config: Mapping[str, str]) -> bool:
         return False
 
 
-def outputs(class_name: str, config: Mapping[str, str]) -> tuple[Output, ...]:
+def outputs(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the directories, as configured, that the connector's file sinks use exclusively.
 
     Leaves out those that cannot be determined: the class is not installed here, the configuration is invalid,
@@ -146,7 +145,7 @@ def outputs(class_name: str, config: Mapping[str, str]) -> tuple[Output, ...]:
         found = tuple(connector.outputs(parse(connector.options, written, running=True)))
     except Exception:
         return ()
-    return tuple(output for output in found if not contains_reference(output.directory))
+    return tuple(directory for directory in found if not contains_reference(directory))
 
 
 def anchor(class_name: str, config: Mapping[str, str], base: Path) -> dict[str, str]:

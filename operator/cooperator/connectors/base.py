@@ -21,7 +21,6 @@ from cooperator.connectors.fence import Fence
 from cooperator.connectors.grouping import regroup
 from cooperator.connectors.offsets.sources import ConnectorOffsets, SourceOffsets
 from cooperator.connectors.options import O, Options
-from cooperator.connectors.outputs import Output
 from cooperator.connectors.places import Place
 from cooperator.connectors.server import Server
 from cooperator.model import Epoch, TaskId
@@ -160,11 +159,11 @@ class Connector(ABC, Generic[O]):
         note = "After a crash the newest batch may be written again."
         return Delivered(Delivery.AT_LEAST_ONCE, note)
 
-    def outputs(self, options: O) -> Sequence[Output]:
+    def outputs(self, options: O) -> Sequence[str]:
         """Returns the directories that the connector's file sinks use exclusively.
 
-        Two connectors with the same directory are refused when they are applied. A directory that is not
-        returned here is refused when its sink opens.
+        Two connectors with the same directory, or one inside the other's, are refused when they are applied.
+        A directory that is not returned here is refused when its sink opens.
         """
         return ()
 

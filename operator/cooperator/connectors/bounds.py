@@ -23,7 +23,7 @@ from cooperator.connectors.options import (
     is_full_path,
     resolved_options,
 )
-from cooperator.connectors.outputs import normal, path_of
+from cooperator.connectors.output_paths import normal, path_of
 from cooperator.connectors.references import Resolved, Resolver, contains_reference
 
 SYSTEM: Final = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot", "/root/.ssh")

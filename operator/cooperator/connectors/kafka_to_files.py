@@ -18,7 +18,6 @@ from cooperator.connectors.intents.moves import positions
 from cooperator.connectors.kafka_source import partition_lag, partition_units, source_partitions
 from cooperator.connectors.microbatch.ranges import end_of
 from cooperator.connectors.options import OptionError, Options, Problem
-from cooperator.connectors.outputs import Output
 from cooperator.connectors.tasks import InstanceContext, RunningTask, TaskConnector, TaskContext
 from cooperator.connectors.topics import refuse_own_topic
 from cooperator.connectors.units import Layout
@@ -33,8 +32,8 @@ class KafkaToFiles(TaskConnector[KafkaToFilesOptions]):
     def delivery(self, options: KafkaToFilesOptions) -> Delivered:
         return Delivered(Delivery.EXACTLY_ONCE, "The directory's _cooperator has the positions: keep it.")
 
-    def outputs(self, options: KafkaToFilesOptions) -> Sequence[Output]:
-        return [Output(options.path, frozenset(options.topics), options.topics_regex)]
+    def outputs(self, options: KafkaToFilesOptions) -> Sequence[str]:
+        return [options.path]
 
     def offsets(self) -> FilesPositionOffsets:
         return FilesPositionOffsets()

@@ -19,7 +19,6 @@ from cooperator.connectors.options import (
     Options,
     Problem,
 )
-from cooperator.connectors.outputs import Output
 from cooperator.connectors.pipeline_options import PipelineOptions
 from cooperator.connectors.query import SparkQuery
 from cooperator.connectors.raw_offsets import RawOffsets
@@ -50,9 +49,9 @@ class Pipeline(SparkConnector[PipelineOptions]):
         )
         return Delivered(Delivery.EXACTLY_ONCE, note)
 
-    def outputs(self, options: PipelineOptions) -> Sequence[Output]:
+    def outputs(self, options: PipelineOptions) -> Sequence[str]:
         units = (f"unit-{number}" for number in range(len(options.unit_overrides)))
-        return [Output(path) for unit in units if (path := _output(options, unit)) is not None]
+        return [path for unit in units if (path := _output(options, unit)) is not None]
 
     def offsets(self) -> SourceOffsets[PipelineOptions]:
         return RawOffsets(file_sink(_output))

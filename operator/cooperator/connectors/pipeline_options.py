@@ -19,7 +19,7 @@ from cooperator.connectors.formats import (
     is_path,
 )
 from cooperator.connectors.options import Names, anchored, option, refuse
-from cooperator.connectors.outputs import normal
+from cooperator.connectors.output_paths import normal
 from cooperator.connectors.transform import Columns, Select
 
 _TOPICS = ("subscribe", "subscribePattern", "assign")

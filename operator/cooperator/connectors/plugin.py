@@ -27,7 +27,6 @@ from cooperator.connectors.options import (
     option,
     refuse,
 )
-from cooperator.connectors.outputs import Output
 from cooperator.connectors.spark import SparkConnector, SparkOptions
 from cooperator.connectors.transform import Select, selected
 
@@ -43,7 +42,6 @@ __all__ = [
     "Names",
     "OptionError",
     "Options",
-    "Output",
     "Problem",
     "RunningUnit",
     "Select",

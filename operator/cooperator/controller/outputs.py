@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cooperator.connectors.outputs import LOCAL
+from cooperator.connectors.output_paths import LOCAL
 from cooperator.controller.manifests.pods import CHECKPOINTS
 from cooperator.controller.names import GROUP
 from cooperator.controller.observe import Body
@@ -91,10 +91,7 @@ def digest(claim: Claim) -> str:
     """Names the directories; empty if there are none."""
     if not claim.outputs:
         return ""
-    texts = sorted(
-        repr((located.directory, sorted(located.topics), located.topics_regex))
-        for _, located in claim.outputs
-    )
+    texts = sorted(located for _, located in claim.outputs)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 

@@ -62,7 +62,7 @@ def exactly_once(connector: Connector, is_stock: bool, local: PodLocal = NOTHING
         is_exact = promised.level is Delivery.EXACTLY_ONCE
         status = ConditionStatus.TRUE if is_exact else ConditionStatus.FALSE
         reason, note = promised.level.value, promised.note
-        lost = [each.directory for each in outputs(spec.class_, config) if local.directory(each.directory)]
+        lost = [each for each in outputs(spec.class_, config) if local.directory(each)]
         if local.checkpoints and needs_checkpoints(spec.class_, config):
             status, reason, note = ConditionStatus.FALSE, LOCAL_CHECKPOINTS, _LOCAL.format(spec.class_)
         elif lost:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from cooperator.connectors.outputs import LOCAL
+from cooperator.connectors.output_paths import LOCAL
 from cooperator.crd import Connector, Worker
 from cooperator.host.outputs import ENDPOINT, Claim, Locate, Name, claim_of, normal_for, withheld
 

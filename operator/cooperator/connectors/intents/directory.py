@@ -12,7 +12,7 @@ from cooperator.connectors.intents.stores import IntentLogs, LocalStore
 from cooperator.connectors.memory import FileMemory
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.output import HIDDEN
-from cooperator.connectors.outputs import LOCAL, normal
+from cooperator.connectors.output_paths import LOCAL, normal
 from cooperator.connectors.places import NoPlace, Place, StorePlace, create, prove, store_place
 from cooperator.connectors.units import Layout
 

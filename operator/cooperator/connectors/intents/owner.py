@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from cooperator.connectors.options import OptionError, Problem
@@ -33,12 +34,14 @@ def settle_owner(
 ) -> None:
     """Makes ``owner`` the owner of a directory that has none. Concurrent calls have one winner.
 
-    Raises ``OptionError``, naming the option ``field``, if another Connector owns it, and with ``plain`` if
-    Spark's file sink has written there: its readers would not see plain files, and plain readers would see
-    files it did not commit. The directory of a unit counts if the Connector ``reads`` its topic.
+    Raises ``OptionError``, naming the option ``field``, if another Connector owns it, or any one a directory
+    that it is in; with ``plain`` also if Spark's file sink has written there: its readers would not see plain
+    files, and plain readers would see files it did not commit. The directory of a unit counts if the
+    Connector ``reads`` its topic.
     """
     if plain:
         _refuse_spark_log(directory, field, reads)
+    _refuse_inside(directory, field)
     create(directory / HIDDEN / _OWNER, json.dumps(owner._asdict()).encode())
     found = owner_of(directory)
     if found != owner:
@@ -53,6 +56,18 @@ def settle_owner(
                 )
             ]
         )
+
+
+def _refuse_inside(directory: Place, field: str) -> None:
+    """In a store, directories above the place's own root are compared by manifests alone."""
+    for above in directory.parents if isinstance(directory, Path) else ():
+        try:
+            outer = owner_of(above)
+        except OSError:
+            continue  # Who may not look there does not write there.
+        if outer is not None:
+            problem = f"is inside {above}, the directory of {outer}, whose readers would find both"
+            raise OptionError([Problem(field, str(directory), problem, "set a directory outside of it")])
 
 
 def owner_of(directory: Place) -> DirectoryOwner | None:

@@ -10,7 +10,7 @@ from typing import Any
 from cooperator.connectors.offsets.entries import OffsetsError
 from cooperator.connectors.offsets.sources import UnitPlace
 from cooperator.connectors.offsets.unit_log import SinkHas
-from cooperator.connectors.outputs import LOCAL, normal
+from cooperator.connectors.output_paths import LOCAL, normal
 from cooperator.connectors.places import Place, names, store_place
 
 
