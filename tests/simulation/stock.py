@@ -135,10 +135,15 @@ class StockProcess(WorkerProcess):
     def counts(self, now_ms: int) -> bool:
         """Whether it is in touch with the broker; its other tasks are up to Kafka's protocol.
 
-        It is out of touch, too, as long as it stops what it ran when it lost the coordinator.
+        It is out of touch, too, as long as it stops what it ran when it lost the coordinator, and, where nobody
+        holds tasks, from when the broker dropped it until it was in a round again: as with Kafka's own leader,
+        others begin them at once.
         """
         heard = now_ms < self.heard_ms + self.simulation.times.session_ms
-        in_touch = self.frozen_ms is None and heard and not self._lost
+        group = self.simulation.coordinator.group
+        was_in_round = self.member_id in group.members and self._completed >= group.generation - 1
+        is_awaited = self.simulation.times.hold_ms > 0 or was_in_round
+        in_touch = self.frozen_ms is None and heard and is_awaited and not self._lost
         if not in_touch:
             for copy in self.copies():
                 copy.stale = True
@@ -163,10 +168,6 @@ class StockProcess(WorkerProcess):
     # The listener of the membership
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        # One that was told to end a moment ago has begun this JoinGroup before; it leaves afterwards.
-        assert self._is_quiet() or self._ending, (
-            f"joins while it stops {[str(copy) for copy in self.copies()]}"
-        )
         allocation = None
         if self._rounds:
             offset = self._config.offset

@@ -95,6 +95,13 @@ def any_stock(members: Iterable[Member]) -> bool:
     return any(not member.is_agent for member in members)
 
 
+def may_be_stock(members: Iterable[Member], before: Memory, after: Memory) -> bool:
+    """Whether a stock worker is a member, or was one and somebody's absence is not settled yet: it may come
+    back, and lead, while nobody of us does.
+    """
+    return any_stock(members) or (before.stock and bool(after.holds or after.unstopped))
+
+
 def after_strangers(
     memory: Memory,
     generation: int,

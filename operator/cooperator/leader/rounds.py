@@ -156,7 +156,7 @@ class Rounds:
         memory = replace(
             memory,
             generation=event.generation,
-            stock=absences.any_stock(event.members),
+            stock=absences.may_be_stock(event.members, state.memory, memory),
             addresses=addresses(state.memory, memory, event.members),
         )
         memory = with_managed(memory, state.memory, state.desired, state.config)

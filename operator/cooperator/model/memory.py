@@ -103,7 +103,8 @@ class Memory:
     the crash budget. ``joins``: per expected identity that is not a member yet, when (ms) the wait for it
     began. ``unstopped``: tasks revoked from an incarnation and not yet known to have ended there.
     ``moving``: tasks that were revoked and are not assigned again yet, by ``"<why>:<cause>"``.
-    ``stock``: stock workers were members in that round; such a worker leaves no memory if it leads next.
+    ``stock``: stock workers were members in that round, or before, and somebody is missing since; such a
+    worker leaves no memory if it leads next.
     ``leaseless``: the identities in ``incarnations`` that are stock workers. ``managed``: connectors that
     were desired, and are deleted when they no longer are; an adopted group has others, too.
     ``orphans``: connectors that are, or were last, desired with ``orphan``, and so outlive their resource.
