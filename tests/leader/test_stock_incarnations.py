@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cooperator.leader import events as ev
-from cooperator.leader.absences import not_back
-from cooperator.model import Fencing, Member, Memory, Policy, PolicyName
+from cooperator.leader.absences import may_be_stock, not_back
+from cooperator.model import Fencing, Hold, Member, Memory, Policy, PolicyName, Unstopped
 from cooperator.planner.view import Facts
 from tests.harness.examples import examples
 from tests.harness.fake_group import FakeGroup, FakeMember, tasks
@@ -239,3 +239,15 @@ class TestWhoIsBack:
         assert bool(not_back([evicted], [Member("m2", "w", "2")], frozenset(), any_incarnation)) is (
             not any_incarnation
         )
+
+
+def test_a_round_without_workers_does_not_forget_that_a_stock_worker_may_come_back_and_lead() -> None:
+    stock, agent = (Member(name, name, "1", is_agent=name == "agent") for name in ("stock", "agent"))
+    mixed = Memory(stock=True)
+    held = Hold(tasks("a", 0), 0, 10_000, 0)
+    missing = (Unstopped("stock", "1", tasks("a", 0), leased=False),)
+    assert may_be_stock([agent, stock], Memory(), Memory())
+    assert may_be_stock([], mixed, Memory(holds={"stock": held}))
+    assert may_be_stock([agent], mixed, Memory(unstopped=missing))
+    assert not may_be_stock([agent], mixed, Memory()), "nobody is missing"
+    assert not may_be_stock([agent], Memory(), Memory(holds={"agent": held}))

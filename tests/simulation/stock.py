@@ -135,9 +135,9 @@ class StockProcess(WorkerProcess):
     def counts(self, now_ms: int) -> bool:
         """Whether it is in touch with the broker; its other tasks are up to Kafka's protocol.
 
-        It is out of touch, too, as long as it stops what it ran when it lost the coordinator, and, where nobody
-        holds tasks, from when the broker dropped it until it was in a round again: as with Kafka's own leader,
-        others begin them at once.
+        It is out of touch, too, as long as it stops what it ran when it lost the coordinator; and, where
+        nobody holds tasks, from when the broker dropped it until it was in a round again: as with Kafka's own
+        leader, others begin them at once.
         """
         heard = now_ms < self.heard_ms + self.simulation.times.session_ms
         group = self.simulation.coordinator.group

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.command import command_of
 from tests.simulation.run import run
-from tests.simulation.seeds import FIXED, FOUND, FRESH, first_fresh
+from tests.simulation.seeds import FIXED, FOUND, FOUND_SINCE, FRESH, first_fresh
 
 AT_ONCE = 10
 EVERY_RUN = 50
@@ -34,7 +34,7 @@ def test_every_promise_holds_in_every_history(first: int) -> None:
     check(range(first, first + AT_ONCE))
 
 
-@pytest.mark.parametrize("seed", FOUND)
+@pytest.mark.parametrize("seed", [*FOUND, *FOUND_SINCE])
 def test_a_history_that_broke_a_promise_keeps_all_of_them(seed: int) -> None:
     check([seed])
 
