@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.BaseGroupingSets;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ILike;
 import org.apache.spark.sql.catalyst.expressions.Like;
@@ -207,7 +208,7 @@ public final class ParsedSelect {
     tree.add(new Node(parent, kind, node instanceof LogicalPlan, names(node), value(node)));
   }
 
-  /** The names that a node gives to something, or by which it refers to it. */
+  /** The names that a node gives to something, or by which it refers to it; the type that a cast makes. */
   private static List<String> names(TreeNode<?> node) {
     if (node instanceof UnresolvedAttribute attribute) {
       return texts(attribute.nameParts());
@@ -217,6 +218,8 @@ public final class ParsedSelect {
       return List.of(alias.name());
     } else if (node instanceof MultiAlias alias) {
       return texts(alias.names());
+    } else if (node instanceof Cast cast) {
+      return List.of(cast.dataType().sql());
     } else if (node instanceof UnresolvedFunction call) {
       return texts(call.nameParts());
     } else if (node instanceof UnresolvedTableValuedFunction call) {
@@ -231,7 +234,7 @@ public final class ParsedSelect {
     return List.of();
   }
 
-  /** A literal (a text of any length), the literals of a hint, or the number of sets that group rows. */
+  /** A literal (a text or binary of any length), the literals of a hint, or the number of sets that group rows. */
   private static Object value(TreeNode<?> node) {
     if (node instanceof BaseGroupingSets sets) {
       return sets.groupingSets().size();
@@ -246,7 +249,13 @@ public final class ParsedSelect {
       return values;
     }
     if (node instanceof Literal literal) {
-      return literal.value() instanceof UTF8String text ? text.toString() : literal(literal);
+      if (literal.value() instanceof UTF8String text) {
+        return text.toString();
+      }
+      if (literal.value() instanceof byte[] bytes) {
+        return new String(bytes, StandardCharsets.ISO_8859_1);
+      }
+      return literal(literal);
     }
     return null;
   }
