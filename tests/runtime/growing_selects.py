@@ -107,6 +107,24 @@ VALUES = [
     nested("SELECT v FROM input", "SELECT * EXCEPT (z) FROM (SELECT v || v AS v, 1 AS z FROM ({}))", 15),
     _value("repeat(repeat(v, 1000), 1000)"),
     _value("transform(a, x -> repeat(v, 1000))"),
+    _value("md5(repeat(repeat(v, 10000), 10000))"),
+    _value("length(repeat(space(10000), 10000))"),
+    _value("repeat(lpad('', 10000, 'x'), 10000)"),
+    _value("array_repeat(randstr(10000, 1), 10000)"),
+    _value(nested("v", "array_join(transform(split({}, ''), x -> sha2(x, 512)), '')", 3)),
+    _value(nested("v", "concat_ws('', transform(split({}, ''), x -> 'one hundred characters'))", 4)),
+    _value("transform(sequence(1, 5000), x -> transform(sequence(1, 5000), y -> 1))"),
+    _value("explode(array_repeat(array_repeat(v, 1000), 1000))"),
+    _value("replace(v, 'a', v)"),
+    _value("replace(v, v, v)"),
+    _value("regexp_replace(v, '', v)"),
+    _value("regexp_replace(v, '(?=(.*))', '$1')"),
+    _value("regexp_extract_all(v, '(?=(.*))')"),
+    _value("array_join(split(v, ''), v)"),
+    _value("array_join(split(v, ''), ',', v)"),
+    _value("concat_ws(v, split(v, ''))"),
+    _value("to_json(from_json(v, 'ARRAY<STRING>'), map('pretty', 'true'))"),
+    _merge("replace(x, 'a', y)", "''"),
 ]
 ROWS = [
     nested("SELECT v FROM input", "SELECT explode(array_repeat(v, 1000)) AS v FROM ({})", 3),
@@ -152,6 +170,23 @@ ORDINARY = [
     _value("transform(orders, o -> transform(o.items, i -> struct(o.id, i.sku, currency)))"),
     _value("transform(o, o -> transform(o.items, i -> transform(i.tags, t -> upper(t))))"),
     _value("repeat(v, 10000)"),
+    _value("replace(replace('{a} and {b}', '{a}', v), '{b}', md5(v))"),
+    _value("regexp_replace(v, '(\\\\d)(?=(\\\\d{3})+$)', '$1,')"),
+    _value("concat_ws(' and ', v, v, v)"),
+    _value("concat_ws(', ', transform(split(v, ','), x -> concat(v, x)))"),
+    _value('from_json(v, schema_of_json(\'{"a": 1, "b": [{"c": 2}]}\')).b'),
+    _value(
+        "to_json(transform(from_json(CAST(v AS STRING), 'items ARRAY<STRUCT<"
+        + ", ".join(f"field{n}: STRING" for n in range(30))
+        + ">>').items, i -> struct("
+        + ", ".join(f"i.field{n}" for n in range(30))
+        + ", v)))"
+    ),
+    _value("to_json(struct(" + ", ".join(f"CAST(a{n} AS STRING) AS a{n}" for n in range(100)) + "))"),
+    _value("array_repeat(CAST(NULL AS STRING), 1000)"),
+    _value("transform(sequence(1, 100), x -> concat('item-', x))"),
+    _value("lpad(CAST(id AS STRING), 10000, '0')"),
+    _value("to_json(struct(v, id), map('ignoreNullFields', 'false'))"),
     _value("array_join(transform(split(v, ','), x -> trim(x)), ', ')"),
     _value("replace(" * 15 + "v" + "".join(f", '{letter}', ' ')" for letter in "abcdefghijklmno")),
     _value("regexp_replace(" * 6 + "v" + "".join(f", '{letter}+', ' ')" for letter in "abcdef")),

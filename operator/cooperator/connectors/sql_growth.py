@@ -51,7 +51,7 @@ _COLLECTING: Final = frozenset(
     "array array_append array_prepend array_union arrays_zip concat flatten map map_concat".split()  # noqa: SIM905
 )
 """Functions whose result has the elements of all arguments."""
-_BREAKING: Final = frozenset(
+BREAKING: Final = frozenset(
     """
     from_json json_object_keys parse_json regexp_extract_all sentences split str_to_map try_parse_json
     try_variant_get variant_get xpath
@@ -298,7 +298,7 @@ def _elements(name: str, given: Sequence[Argument]) -> float:
     if name in _COLLECTING:
         return max(1, sum(found))
     # A text of so many bytes that are written may be broken into as many elements.
-    return max([1, given[0].size.bytes if given and name in _BREAKING else 1, *found])
+    return max([1, given[0].size.bytes if given and name in BREAKING else 1, *found])
 
 
 def _count(node: QueryPart, name: str, given: Sequence[Cost], elements: float) -> Size | None:
