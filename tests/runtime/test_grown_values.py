@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import VariantVal
 
 from cooperator.connectors.parsed_select import check_parsed
+from cooperator.connectors.sql_costs import Cost
 from cooperator.connectors.sql_functions import ALLOWED
 from cooperator.connectors.sql_growth import check_growth
 from cooperator.connectors.sql_parts import tree_of
-from cooperator.connectors.sql_sizes import PLACE, Size
+from cooperator.connectors.sql_sizes import PLACE
 from tests.runtime.grown_calls import AGGREGATES, CALLS, ROWS, SQUARES, UNCALLED, WINDOWS
 from tests.runtime.spark_bench import SparkBench
 
@@ -44,6 +45,7 @@ BATCH: Final = 40
 PLAIN: Final = "SELECT row, {} FROM input"
 GROUPED: Final = "SELECT row, {} FROM input GROUP BY row"
 OF_ROWS: Final = "SELECT row, {} FROM input WHERE row IS NOT NULL"
+OF_FIRST: Final = "SELECT row, {} FROM input WHERE row = 0"
 SETTINGS: Final = {
     "spark.sql.session.timeZone": "America/Argentina/ComodRivadavia",
     # A text that is no number is null; otherwise it would end the query of all calls.
@@ -86,6 +88,14 @@ def size_of(value: Any) -> int:
             return 26
 
 
+def elements_of(value: Any) -> int:
+    """Returns the most elements that a value has at one of its levels, together."""
+    if isinstance(value, (list, dict)):
+        within = value.values() if isinstance(value, dict) else value
+        return max(len(value), sum(map(elements_of, within)))
+    return max([1, *map(elements_of, value)]) if isinstance(value, Row) else 1
+
+
 def literal(text: str) -> str:
     return "'" + "".join(f"\\u{ord(each):04x}" if each in "'\\\n\x01\"" else each for each in text) + "'"
 
@@ -93,29 +103,33 @@ def literal(text: str) -> str:
 def rows_of(session: SparkSession, lengths: Sequence[int] = LENGTHS) -> DataFrame:
     """Returns a row for each length and text, with a column for each slot of a call."""
     rows = []
-    for row, (length, (text, form, part)) in enumerate((n, each) for n in lengths for each in TEXTS):
-        repeated = (text * length)[:length]
-        elements = ", ".join([literal(repeated[: length // 20])] * 20)
-        document = "[" + (part * length)[: length // len(part) * len(part)].rstrip(",") + "]"
-        columns = {
-            "row": str(row),
-            "t": literal(repeated),
-            "p": literal(form * (min(length, 400) // len(form))),
-            "j": literal(json.dumps(json.loads(_closed(document)), separators=(",", ":"))),
-            "l": literal(f"<a>{'<b>x</b>' * (length // 8)}</a>"),
-            "b": f"CAST({literal(repeated)} AS BINARY)",
-            "a": f"array({elements})",
-            "c": f"transform(sequence(1, {length // 9}), x -> x / 3)",
-            "o": f"transform(sequence(1, {length // 9}), x -> struct(x AS k, {literal(text)} AS v))",
-            "m": f"map('k', {literal(repeated)}, 'l', NULL)",
-            "s": f"named_struct('f', {literal(repeated)}, 'g', 1, 'h', NULL)",
-            "w": f"parse_json({literal(_closed(document))})",
-            "n": "7",
-            "d": "-1.2345678901234567E-300D",
-            "x": "timestamp'2020-12-31 23:59:59.123456'",
-        }
+    for row, (length, texts) in enumerate((n, each) for n in lengths for each in TEXTS):
+        columns = {"row": str(row), **columns_of(length, *texts)}
         rows.append("SELECT " + ", ".join(f"{value} AS {name}" for name, value in columns.items()))
     return session.sql(" UNION ALL ".join(rows))
+
+
+def columns_of(length: int, text: str, form: str, part: str) -> dict[str, str]:
+    """Returns what is in each slot, as SQL."""
+    repeated = (text * length)[:length]
+    elements = ", ".join([literal(repeated[: length // 20])] * 20)
+    document = "[" + (part * length)[: length // len(part) * len(part)].rstrip(",") + "]"
+    return {
+        "t": literal(repeated),
+        "p": literal(form * (min(length, 400) // len(form))),
+        "j": literal(json.dumps(json.loads(_closed(document)), separators=(",", ":"))),
+        "l": literal(f"<a>{'<b>x</b>' * (length // 8)}</a>"),
+        "b": f"CAST({literal(repeated)} AS BINARY)",
+        "a": f"array({elements})",
+        "c": f"transform(sequence(1, {length // 9}), x -> x / 3)",
+        "o": f"transform(sequence(1, {length // 9}), x -> struct(x AS k, {literal(text)} AS v))",
+        "m": f"map('k', {literal(repeated)}, 'l', NULL)",
+        "s": f"named_struct('f', {literal(repeated)}, 'g', 1, 'h', NULL)",
+        "w": f"parse_json({literal(_closed(document))})",
+        "n": "7",
+        "d": "-1.2345678901234567E-300D",
+        "x": "timestamp'2020-12-31 23:59:59.123456'",
+    }
 
 
 def _closed(document: str) -> str:
@@ -130,6 +144,7 @@ class Measured:
         self.session = session
         for name, value in SETTINGS.items():
             session.conf.set(name, value)
+        self.written = [columns_of(LENGTHS[0], *texts) for texts in TEXTS]
         found = rows_of(session)
         self.sizes = {
             row.row: {name: size_of(each) for name, each in row.asDict().items()} for row in found.collect()
@@ -144,19 +159,32 @@ class Measured:
         """Returns the calls that make more than is stated, with both numbers."""
         found: dict[str, str] = {}
         for start in range(0, len(calls), BATCH):
-            for call, stated, size, row in self._made(calls[start : start + BATCH], query):
+            for call, cost, values, row in self._made(calls[start : start + BATCH], query):
                 used = set(re.findall(r"\{(\w)\}", call))
                 of_row = max((self.sizes[row][name] for name in used), default=0)
+                stated, size = cost.size, max(map(size_of, values))
                 most = stated.bytes + stated.most_times * of_row
                 if size > most:
                     found[call] = f"{size} > {most} = {stated.bytes} + {stated.most_times} * {of_row}"
+        return found
+
+    def more_elements(self, calls: Sequence[str], text: int) -> dict[str, str]:
+        """Returns the calls of written values, and not of columns, that make more elements than is stated."""
+        written = {
+            re.sub(r"\{(\w)\}", lambda slot: self.written[text][slot[1]], call): call for call in calls
+        }
+        found: dict[str, str] = {}
+        for start in range(0, len(calls), BATCH):
+            for call, cost, [value], _ in self._made([*written][start : start + BATCH], OF_FIRST):
+                if elements_of(value) > cost.elements:
+                    found[written[call]] = f"{elements_of(value)} > {cost.elements}"
         return found
 
     def larger_rows(self, call: str) -> dict[str, str]:
         """The same for a call that makes rows, and names their columns."""
         return self.larger([call], OF_ROWS)
 
-    def _made(self, calls: Sequence[str], query: str) -> Iterator[tuple[str, Size, int, int]]:
+    def _made(self, calls: Sequence[str], query: str) -> Iterator[tuple[str, Cost, Sequence[Any], int]]:
         """Yields for each call and row what is stated and made; notes what Spark or the check refuses."""
         values = ", ".join(f"{unslotted(call)} AS z{number}" for number, call in enumerate(calls))
         sql = query.format(unslotted(calls[0]) if query == OF_ROWS else values)
@@ -180,8 +208,7 @@ class Measured:
             self.types[call] = schema[number + 1].dataType.simpleString()
             for row in made:
                 found = row[1:] if query == OF_ROWS else row[number + 1 : number + 2]
-                cost = stated.columns.get(f"z{number}", stated.most)
-                yield call, cost.size, max(map(size_of, found)), row.row
+                yield call, stated.columns.get(f"z{number}", stated.most), found, row.row
 
 
 def unslotted(call: str) -> str:
@@ -224,6 +251,8 @@ def test_a_sample_of_calls_makes_no_more_than_is_said(measured: Measured) -> Non
     assert measured.larger(sample) == {}
     assert measured.larger(nested(measured.types, 1, 20)) == {}
     assert len(measured.types) > 50
+    assert measured.more_elements(sample, 2) == {}
+    assert len(measured.types) > 70
 
 
 @pytest.mark.real
@@ -258,3 +287,7 @@ def test_no_call_and_no_nesting_of_two_makes_more_than_is_said(measured: Measure
     assert measured.failed == {}
     assert measured.larger(nested(measured.types, 2, 3_000)) == {}
     assert len(measured.types) > 2_500, "few nestings are refused, or fail by their values"
+    measured.types.clear()
+    for text in range(len(TEXTS)):
+        assert measured.more_elements([call for _, call in CALLS], text) == {}
+    assert len(measured.types) > 4 * len(CALLS)

@@ -14,8 +14,9 @@ from pydantic_core import PydanticCustomError
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
 from cooperator.connectors.sql_costs import MOST_ROWS
+from cooperator.connectors.sql_elements import BREAKING
 from cooperator.connectors.sql_functions import ALLOWED
-from cooperator.connectors.sql_growth import BREAKING, check_growth
+from cooperator.connectors.sql_growth import check_growth
 from cooperator.connectors.sql_parts import QueryPart, tree_of
 from cooperator.connectors.sql_results import RESULTS
 from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
@@ -72,6 +73,19 @@ STEPS = {
     "struct": lambda below: project(
         alias("a", call("struct", STAR)), alias("b", call("struct", STAR)), below
     ),
+    "fields": lambda below: project(
+        QueryPart("UnresolvedStar", names=("s",)),
+        project(alias("v", text("")), alias("s", call("struct", alias("v", call("concat", V, V)))), below),
+    ),
+    "outer": lambda below: select(
+        QueryPart(
+            "ScalarSubquery", children=(select(call("hash", V, V), QueryPart("OneRowRelation", True)),)
+        ),
+        below,
+    ),
+    "cube": lambda below: QueryPart(
+        "Aggregate", True, children=(QueryPart("Cube", value=1, children=(V,)), alias("v", V), below)
+    ),
     "except": lambda below: select(call("concat", V, V), project(QueryPart("UnresolvedStarExcept"), below)),
     "union": lambda below: QueryPart("Union", True, children=(below, below)),
     "join": lambda below: QueryPart("Join", True, children=(below, below)),
@@ -94,6 +108,7 @@ def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> No
     assert (
         "10000 times as large" in (message := refused(QueryPart("WithCTE", True, children=(below, *members))))
         or "parts" in message
+        or "rows of one" in message
     )
 
 
@@ -104,7 +119,7 @@ def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> No
     st.integers(1, 6),
 )
 def test_rows_of_a_text_that_is_written_are_counted(name: str, made: str, length: int, times: int) -> None:
-    """A text of n characters has n elements at most, however it is taken apart; also one that is put together."""
+    """A text of n characters has n elements at most, however it is made and taken apart."""
     below = select(call(made, text("a" * (length // 2)), text("a" * (length - length // 2))), INPUT)
     rows = select(call("explode", call(name, V, text(","))), below)
     crossed = rows

@@ -14,6 +14,9 @@ MOST_BYTES: Final = 10_000_000
 """Upper limit of what the text itself asks for in one value, as ``space(10000)`` does."""
 COLUMNS: Final = 20
 """The number of columns that ``input`` counts as; ``*`` stands for all of them."""
+TEXT: Final = 100
+"""A part has at most so many bytes of names and texts; longer ones count as several parts. Spark names a
+column after the text of its expression, so that names can double from level to level, too."""
 RELATION: Final = 25
 """A node of the plan costs Spark as much as some parts of an expression."""
 
@@ -33,6 +36,10 @@ class Cost:
     @property
     def counted(self) -> Size:
         return self.size * (1 / PLACE) if self.count is None else self.count
+
+    def __mul__(self, times: float) -> "Cost":
+        """Returns the cost of so many values side by side."""
+        return Cost(self.size * times, self.parts * times, self.elements * times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +91,16 @@ def checked_size(cost: Cost) -> Cost:
     return cost
 
 
-def checked(found: Relation) -> Relation:
-    if found.parts > MOST_PARTS:
+def check_parts(parts: float) -> None:
+    if parts > MOST_PARTS:
         raise refuse(
             f"stands for a query of more than {MOST_PARTS} parts",
-            "read names of a WITH, and columns that are made of others, fewer times; nest fewer loops",
+            "read names of a WITH or WINDOW, and columns made of others, fewer times; nest fewer loops",
         )
+
+
+def checked(found: Relation) -> Relation:
+    check_parts(found.parts)
     if found.rows > MOST_ROWS:
         raise refuse(f"makes more than {MOST_ROWS} rows of one", "join fewer generated rows")
     return found

@@ -13,17 +13,28 @@ What grows with the data (elements of an array, rows of a join) is unknown here.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from cooperator.connectors.options import refuse
-from cooperator.connectors.sql_bounds import LARGEST
-from cooperator.connectors.sql_costs import RELATION, Cost, Relation, checked, checked_size, most, together
-from cooperator.connectors.sql_parts import QueryPart, parts_of, value_of
-from cooperator.connectors.sql_results import RESULTS, cast, elements_of_sequence
+from cooperator.connectors.sql_costs import (
+    RELATION,
+    TEXT,
+    Cost,
+    Relation,
+    check_parts,
+    checked,
+    checked_size,
+    most,
+    together,
+)
+from cooperator.connectors.sql_elements import elements_of
+from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
+from cooperator.connectors.sql_parts import QueryPart, parts_of, texts_of, value_of
+from cooperator.connectors.sql_results import RESULTS, cast
 from cooperator.connectors.sql_rows import check_hint, check_limit, groupings, pivoted, rows_of, rows_of_table
-from cooperator.connectors.sql_sizes import NUMBER, PLACE, ROW, Argument, Size, Symbol, largest, total
+from cooperator.connectors.sql_sizes import NUMBER, PLACE, Argument, Size, largest, total
 
 ELEMENTS: Final = 20
 
@@ -47,17 +58,6 @@ _GATHERING: Final = frozenset({"aggregate", "reduce"})
 _KEEPING: Final = frozenset({"filter", "map_filter", "array_sort"})
 """Loops whose result is of their elements."""
 _OF_ENTRIES: Final = frozenset({"transform_keys", "transform_values", "map_zip_with"})
-_COLLECTING: Final = frozenset(
-    "array array_append array_prepend array_union arrays_zip concat flatten map map_concat".split()  # noqa: SIM905
-)
-"""Functions whose result has the elements of all arguments."""
-BREAKING: Final = frozenset(
-    """
-    from_json json_object_keys parse_json regexp_extract_all sentences split str_to_map try_parse_json
-    try_variant_get variant_get xpath
-    """.split()  # noqa: SIM905
-)
-"""Functions that make elements of a text."""
 _WRITTEN_TWICE: Final = frozenset({"between", "nullif", "nullifzero", "regexp_substr", "right", "zeroifnull"})
 """Functions in whose place Spark puts an expression that has an argument twice."""
 _WITH_THE_SAME_NAMES: Final = frozenset(
@@ -68,6 +68,9 @@ _WITH_THE_SAME_NAMES: Final = frozenset(
 )
 _UNIONS: Final = frozenset({"Except", "Intersect", "Union"})
 _STARS: Final = frozenset({"UnresolvedStar", "UnresolvedStarExcept", "UnresolvedStarExceptOrReplace"})
+_GROUPS: Final = frozenset({"Cube", "GroupingSets", "Rollup", "UnresolvedOrdinal"})
+_UNNAMED: Final = ""
+"""All columns without a name, to which an ordinal may refer."""
 _PIVOTED: Final = 20
 """The parts of a column that a PIVOT makes."""
 
@@ -92,6 +95,12 @@ def check_growth(root: QueryPart) -> Relation:
 class _Growth:
     def __init__(self, root: QueryPart) -> None:
         self._defined: dict[tuple[str, ...], Relation] = {}
+        self._outer: tuple[Relation, ...] = ()
+        """The rows around a subquery, whose columns may be read in it."""
+        self._windows: tuple[QueryPart, ...] = ()
+        """The definitions of a clause WINDOW. Each reference stands for one of them."""
+        self._of_window: tuple[Relation, int, float] | None = None
+        """The parts of a definition in a relation with so many columns, which many references ask for."""
         self._variables = 0
         texts = (each.value for each in parts_of(root, plans=True) if isinstance(each.value, str))
         self._longest = max((len(each.encode(errors="replace")) for each in texts), default=0)
@@ -110,50 +119,65 @@ class _Growth:
         return checked(self._of_plans(node))
 
     def _of_plans(self, node: QueryPart) -> Relation:
+        around = self._windows
+        if node.kind == "WithWindowDefinition":
+            self._windows += tuple(node.expressions)
         below = [self.relation(each) for each in node.plans]
-        before = self._merged(node, below)
+        self._windows = around
         if node.kind == "UnresolvedHint":
             check_hint(node.value)
         if node.kind in ("GlobalLimit", "LocalLimit", "Offset", "Tail"):
             check_limit(node)
-        aliased: dict[str, Cost] = {}
+        return self._of_expressions(node, self._merged(node, below))
+
+    def _of_expressions(self, node: QueryPart, before: Relation) -> Relation:
+        """Returns what a part of the plan makes of the rows ``before`` it."""
+        output: dict[str, Cost] = {}
         known = dict(before.columns)
         row = replace(before, columns=known)
         costs: list[Cost] = []
-        unnamed: list[Cost] = []
-        rows = before.rows
+        rows, made, parts = before.rows, 1.0, 0.0
         is_output = node.kind in ("Project", "Aggregate")
-        made = 1.0
-        star = False
-        for each in node.expressions:
+        has_star = False
+        of_star: list[Cost] = []
+        """The structs whose fields a star stands for."""
+        for each in _in_order(node):
             cost = self._cost(each, row, {})
             costs.append(cost)
+            parts += cost.parts
+            check_parts(parts)
             made = max(made, rows_of(each, cost.elements))
             if each.kind == "UnresolvedStar":
-                star = True
-            elif each.kind in _STARS:
-                unnamed += [before.most, *(self._cost(part, row, {}) for part in each.expressions)]
-            elif each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names:
-                name = each.names[-1].lower()
-                aliased[name] = most([cost, *([aliased[name]] if name in aliased else [])])
-                known[name] = most([cost, *([known[name]] if name in known else [])])
-            else:
-                unnamed.append(cost)
-        whole = together(map(_as_field, node.expressions, costs))
-        parts = before.parts + (RELATION + sum(cost.parts for cost in costs)) * groupings(node)
+                has_star = True
+                of_star += [row.find(each.names)] if each.names else []
+                continue
+            if each.kind in _STARS:
+                cost = most([before.most, *(self._cost(part, row, {}) for part in each.expressions)])
+            is_named = each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names
+            name = each.names[-1].lower() if is_named else _UNNAMED
+            output[name] = most([cost, output.get(name, cost)])
+            # What is read may have a column of that name, too, which Spark prefers.
+            known[name] = most([cost, known.get(name, before.other)])
+        own = texts_of(node)
+        whole = together([Cost(Size(own), own // TEXT, 0), *map(_as_field, _in_order(node), costs)])
+        parts = before.parts + (RELATION + own // TEXT + parts) * groupings(node)
+        rows *= made * groupings(node)
         if node.kind == "Pivot":
-            parts += pivoted(list(node.expressions)) * _PIVOTED
+            columns = pivoted(list(node.expressions))
+            parts += columns * _PIVOTED
+            whole = together([whole, _as_field(node, most(costs)) * columns])
         if node.kind == "Unpivot":
             parts += len(costs) * before.whole.parts
-        rows *= made
         if node.kind == "UnresolvedTableValuedFunction":
             rows *= rows_of_table(node, [cost.elements for cost in costs])
         if node.kind in ("UnresolvedInlineTable", "Unpivot"):
             rows *= max(1, len(costs))
+        if is_output and has_star:
+            for name, cost in (*before.columns.items(), (_UNNAMED, before.other)):
+                output[name] = most([cost, *of_star, output.get(name, cost)])
+            return Relation(output, output[_UNNAMED], whole, rows, parts)
         if is_output:
-            other = most([*unnamed, *([before.other] if star else aliased.values())])
-            columns = known if star else aliased
-            return Relation(columns, other, whole, rows, parts)
+            return Relation(output, most(output.values()), whole, rows, parts)
         if node.kind in _WITH_THE_SAME_NAMES:
             return replace(before, rows=rows, parts=parts)
         # It may give any name to anything.
@@ -175,27 +199,31 @@ class _Growth:
     def _cost(self, node: QueryPart, row: Relation, variables: Mapping[str, _Variable]) -> Cost:
         """Returns the cost of an expression; ``variables`` are those of the lambdas around it."""
         if node.is_plan:
-            # An outer column may be read in it.
+            around, self._outer = self._outer, (*self._outer, row)
             inner = self.relation(node)
-            size = _put(inner.most.size, ROW, row.most.size)
-            return checked_size(Cost(size, inner.parts + row.most.parts, inner.most.elements))
+            self._outer = around
+            return Cost(inner.most.size, inner.parts, inner.most.elements)
         if node.kind == "UnresolvedNamedLambdaVariable" and node.names[0].lower() in variables:
             found = variables[node.names[0].lower()]
             symbol = (found.number, node.names[1].lower() if len(node.names) > 1 else "")
             return Cost(Size(0, {symbol: 1}), 1, found.elements)
         if node.kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
-            return row.find(node.names)
+            return most(each.find(node.names) for each in (row, *self._outer))
+        if node.kind == "UnresolvedOrdinal":
+            return row.most
+        own = 1 + texts_of(node) // TEXT
         if node.kind in _STARS:
-            return together([row.whole, *(self._cost(each, row, variables) for each in node.expressions)])
+            every = most(each.whole for each in (row, *self._outer))
+            return together([every, *(self._cost(each, row, variables) for each in node.expressions)])
         if node.kind == "Literal":
-            return Cost(
-                Size(len(node.value.encode(errors="replace")) if isinstance(node.value, str) else NUMBER)
-            )
+            return Cost(Size(texts_of(node) if isinstance(node.value, str) else NUMBER), own)
         name = _name(node)
         lambdas = [each for each in node.children if each.kind == "LambdaFunction"]
         given = [each for each in node.children if each.kind != "LambdaFunction"]
         costs = [self._cost(each, row, variables) for each in given]
-        parts = 1 + sum(cost.parts for cost in costs)
+        parts = own + sum(cost.parts for cost in costs)
+        if node.kind == "UnresolvedWindowExpression":
+            parts += self._parts_of_window(row)
         if lambdas:
             return checked_size(self._of_lambdas(name, lambdas, costs, parts, row, variables))
         if name in _WRITTEN_TWICE:
@@ -203,8 +231,18 @@ class _Growth:
         arguments = [_argument(each, cost, variables) for each, cost in zip(given, costs, strict=True)]
         if name == "to_json" and len(arguments) > 1:
             arguments.append(Argument(Size(self._longest)))
-        size, elements = _size(node, name, arguments), _elements(name, arguments)
+        size = _size(node, name, arguments)
+        elements = elements_of(name, arguments, size)
+        if name in FUNCTIONS and FUNCTIONS[name].kind is FunctionKind.GATHERS:
+            # It combines all rows that are made of one.
+            return checked_size(Cost(size * row.rows, parts, elements * row.rows))
         return checked_size(Cost(size, parts, elements, _count(node, name, costs, elements)))
+
+    def _parts_of_window(self, row: Relation) -> float:
+        if self._of_window is None or self._of_window[0] is not row or self._of_window[1] != len(row.columns):
+            parts = max((self._cost(each, row, {}).parts for each in self._windows), default=0)
+            self._of_window = (row, len(row.columns), parts)
+        return self._of_window[2]
 
     def _of_lambdas(
         self,
@@ -218,16 +256,21 @@ class _Growth:
         gathers = name in _GATHERING
         looped = costs[:1] if gathers else costs
         over, count = total(cost.size for cost in looped), total(cost.counted for cost in looped)
-        elements = max((cost.elements for cost in looped), default=1)
+        # map_zip_with has the keys of both maps.
+        several = [cost.elements for cost in looped]
+        elements = sum(several) if name == "map_zip_with" else max(several, default=1)
         times = max(ELEMENTS, elements)
         size = total(cost.size for cost in costs[1:]) if gathers else Size()
+        accumulator = max((cost.elements for cost in costs[1:]), default=1)
         for number, each in enumerate(lambdas):
             body, *arguments = each.children
             own: dict[str, _Variable] = {}
             for place, argument in enumerate(arguments):
                 self._variables += 1
                 accumulates = gathers and (place == 0 or number > 0)
-                own[argument.names[0].lower()] = _Variable(self._variables, elements, accumulates)
+                own[argument.names[0].lower()] = _Variable(
+                    self._variables, accumulator if accumulates else elements, accumulates
+                )
             found = self._cost(body, row, {**variables, **own})
             parts += times * found.parts
             numbers = {variable.number: variable for variable in own.values()}
@@ -235,7 +278,7 @@ class _Growth:
             of_element = _times_of(found.size, {n for n, each in numbers.items() if not each.is_accumulator})
             others = {s: value for s, value in found.size.times.items() if s[0] not in numbers}
             if gathers and number > 0:
-                size = size * accumulated + Size(found.size.bytes, others)
+                size, elements = size * accumulated + Size(found.size.bytes, others), found.elements
                 continue
             if accumulated > 1:
                 problem = f"lets {name} multiply its accumulator ({next(iter(own))}) in each step"
@@ -245,16 +288,25 @@ class _Growth:
             # What is written is made for each element.
             made = over * of_element + count * found.size.bytes
             size = size + made + Size(0, {symbol: value * times for symbol, value in others.items()})
-            elements = max(elements, 1) * max(found.elements, 1)
+            elements = accumulator = max(elements, 1) * max(found.elements, 1)
         if name in _KEEPING:
             return Cost(over, parts, elements, count)
         return Cost(Size(NUMBER) if name in ("exists", "forall") else size, parts, elements)
 
 
+def _in_order(node: QueryPart) -> Sequence[QueryPart]:
+    """Returns the expressions of a plan. GROUP BY names what is made, or has its number: it comes last."""
+    if node.kind != "Aggregate":
+        return list(node.expressions)
+    return sorted(node.expressions, key=lambda each: (each.kind != "Alias", each.kind in _GROUPS))
+
+
 def _as_field(node: QueryPart, cost: Cost) -> Cost:
-    """Returns the cost of a column as a field of a row."""
-    name = len(node.names[-1].encode()) if node.names else 0
-    return cost if node.kind in _STARS else replace(cost, size=cost.size + name + PLACE)
+    """Returns the cost of a column as a field of a row. Its name may be the text of its expression."""
+    if node.kind in _STARS:
+        return cost
+    name = texts_of(node) if node.kind in ("Alias", "UnresolvedAttribute") else TEXT * cost.parts
+    return replace(cost, size=cost.size + name + PLACE)
 
 
 def _name(node: QueryPart) -> str:
@@ -285,22 +337,6 @@ def _size(node: QueryPart, name: str, given: Sequence[Argument]) -> Size:
     return total(each.size for each in given)
 
 
-def _elements(name: str, given: Sequence[Argument]) -> float:
-    """Returns how many elements a value has by what is written."""
-    if name in ("sequence", "range"):
-        return elements_of_sequence(given)
-    found = [each.elements for each in given]
-    number = given[1].value if len(given) > 1 else None
-    if name == "array_repeat":
-        return max(found) * (max(1, number) if isinstance(number, (int, float)) else LARGEST)
-    if name == "array_insert":
-        return sum(found) + (abs(number) if isinstance(number, (int, float)) else LARGEST)
-    if name in _COLLECTING:
-        return max(1, sum(found))
-    # A text of so many bytes that are written may be broken into as many elements.
-    return max([1, given[0].size.bytes if given and name in BREAKING else 1, *found])
-
-
 def _count(node: QueryPart, name: str, given: Sequence[Cost], elements: float) -> Size | None:
     """Returns how many elements a value has at all levels, where its bytes tell too much."""
     if name == "sequence":
@@ -317,9 +353,3 @@ def _times_of(size: Size, variables: set[int]) -> float:
     return sum(value for name, value in found if not name) + max(
         (value for name, value in found if name), default=0
     )
-
-
-def _put(size: Size, symbol: Symbol, other: Size) -> Size:
-    """Returns the size where ``other`` is in the place of a symbol."""
-    rest = {each: value for each, value in size.times.items() if each != symbol}
-    return Size(size.bytes, rest) + other * size.times.get(symbol, 0)

@@ -36,6 +36,12 @@ def tree_of(found: Sequence[Mapping[str, Any]]) -> QueryPart:
     return node
 
 
+def texts_of(node: QueryPart) -> int:
+    """Returns how many bytes of names and texts a part itself has."""
+    written = (*node.names, *((node.value,) if isinstance(node.value, str) else ()))
+    return sum(len(each.encode(errors="replace")) for each in written)
+
+
 def parts_of(node: QueryPart, *, plans: bool = False) -> Iterable[QueryPart]:
     left = [node]
     while left:

@@ -253,26 +253,25 @@ _TABLE: Final[Sequence[tuple[_Rule, str]]] = (
         current_timestamp date date_add date_diff date_from_unix_date date_part date_sub date_trunc
         dateadd datediff datepart day dayofmonth dayofweek dayofyear decimal degrees dense_rank div
         double e endswith equal_null every exists exp expm1 extract factorial find_in_set float
-        floor forall from_utc_timestamp getbit grouping grouping_id hash hour
-        hypot ilike instr int is_valid_utf8 is_variant_null isnan isnotnull isnull json_array_length
-        kurtosis
-        last_day len length levenshtein like ln localtimestamp locate log log10 log1p log2
-        luhn_check make_date make_time make_timestamp make_timestamp_ltz make_timestamp_ntz
-        map_contains_key mean minute mod monotonically_increasing_id month months_between nanvl
-        negative next_day not now ntile nullifzero octet_length or percent_rank pi pmod position
-        positive pow power quarter radians rand randn random rank regexp regexp_count regexp_instr
-        regexp_like regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-        regr_sxy regr_syy rint rlike round row_number sec second shiftleft shiftright
-        shiftrightunsigned sign signum sin sinh size skewness smallint some spark_partition_id sqrt
-        st_srid startswith std stddev stddev_pop stddev_samp sum tan tanh theta_sketch_estimate time
-        time_diff time_trunc timestamp timestamp_micros timestamp_millis timestamp_seconds
-        timestampadd timestampdiff tinyint to_date to_number to_time to_timestamp to_timestamp_ltz
-        to_timestamp_ntz to_unix_timestamp to_utc_timestamp trunc try_add try_avg try_divide
-        try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod try_multiply
-        try_subtract try_sum try_to_date try_to_number try_to_time try_to_timestamp uniform
-        unix_date unix_micros unix_millis unix_seconds unix_timestamp var_pop var_samp variance
-        weekday weekofyear width_bucket window_time xpath_boolean xpath_double xpath_float xpath_int
-        xpath_long xpath_number xpath_short xxhash64 year zeroifnull any in
+        floor forall from_utc_timestamp getbit grouping grouping_id hash hour hypot ilike instr int
+        is_valid_utf8 is_variant_null isnan isnotnull isnull json_array_length kurtosis last_day len
+        length levenshtein like ln localtimestamp locate log log10 log1p log2 luhn_check make_date
+        make_time make_timestamp make_timestamp_ltz make_timestamp_ntz map_contains_key mean minute
+        mod monotonically_increasing_id month months_between nanvl negative next_day not now ntile
+        nullifzero octet_length or percent_rank pi pmod position positive pow power quarter radians
+        rand randn random rank regexp regexp_count regexp_instr regexp_like regr_avgx regr_avgy
+        regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy rint rlike round
+        row_number sec second shiftleft shiftright shiftrightunsigned sign signum sin sinh size
+        skewness smallint some spark_partition_id sqrt st_srid startswith std stddev stddev_pop
+        stddev_samp sum tan tanh theta_sketch_estimate time time_diff time_trunc timestamp
+        timestamp_micros timestamp_millis timestamp_seconds timestampadd timestampdiff tinyint
+        to_date to_number to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp
+        to_utc_timestamp trunc try_add try_avg try_divide try_make_timestamp try_make_timestamp_ltz
+        try_make_timestamp_ntz try_mod try_multiply try_subtract try_sum try_to_date try_to_number
+        try_to_time try_to_timestamp uniform unix_date unix_micros unix_millis unix_seconds
+        unix_timestamp var_pop var_samp variance weekday weekofyear width_bucket window_time
+        xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short
+        xxhash64 year zeroifnull any in
         """,
     ),
     (
@@ -287,8 +286,7 @@ _TABLE: Final[Sequence[tuple[_Rule, str]]] = (
         _at_most(_PATH),
         """
         current_catalog current_database current_schema current_timezone current_user
-        input_file_block_length input_file_block_start input_file_name
-        session_user user
+        input_file_block_length input_file_block_start input_file_name session_user user
         """,
     ),
     (
@@ -304,14 +302,13 @@ _TABLE: Final[Sequence[tuple[_Rule, str]]] = (
         """
         aggregate array_compact array_distinct array_except array_intersect array_max array_min
         array_remove array_sort array_union assert_true btrim collate concat element_at elt explode
-        explode_outer filter flatten get inline inline_outer
-        left ltrim map_concat
-        map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with overlay
-        posexplode posexplode_outer raise_error reduce regexp_extract regexp_substr reverse right
-        rtrim shuffle slice sort_array soundex split_part stack substr substring substring_index
-        transform transform_keys transform_values trim try_element_at try_to_binary to_binary
-        try_url_decode try_validate_utf8 unbase64 unhex url_decode validate_utf8 zip_with ||
-        parse_url try_parse_url
+        explode_outer filter flatten get inline inline_outer left ltrim map_concat map_filter
+        map_from_arrays map_from_entries map_keys map_values map_zip_with overlay posexplode
+        posexplode_outer raise_error reduce regexp_extract regexp_substr reverse right rtrim shuffle
+        slice sort_array soundex split_part stack substr substring substring_index transform
+        transform_keys transform_values trim try_element_at try_to_binary to_binary try_url_decode
+        try_validate_utf8 unbase64 unhex url_decode validate_utf8 zip_with || parse_url
+        try_parse_url
         """,
     ),
     (_times(1, PLACE), "array_agg collect_list collect_set listagg string_agg array_append array_prepend"),
@@ -330,11 +327,10 @@ _TABLE: Final[Sequence[tuple[_Rule, str]]] = (
     (
         _times(2, _SUMMARY),
         """
-        approx_top_k approx_top_k_accumulate
-        bitmap_and_agg bitmap_construct_agg bitmap_or_agg hll_sketch_agg
-        kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
-        theta_difference theta_intersection
-        theta_intersection_agg theta_sketch_agg theta_union theta_union_agg
+        approx_top_k approx_top_k_accumulate bitmap_and_agg bitmap_construct_agg bitmap_or_agg
+        hll_sketch_agg kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
+        theta_difference theta_intersection theta_intersection_agg theta_sketch_agg theta_union
+        theta_union_agg
         """,
     ),
     (_characters(0), "randstr space"),

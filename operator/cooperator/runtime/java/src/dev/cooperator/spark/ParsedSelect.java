@@ -48,6 +48,7 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Product;
@@ -208,7 +209,7 @@ public final class ParsedSelect {
     tree.add(new Node(parent, kind, node instanceof LogicalPlan, names(node), value(node)));
   }
 
-  /** The names that a node gives to something, or by which it refers to it; the type that a cast makes. */
+  /** The names that a node gives to something, or by which it refers to it; the type of a cast; all other texts. */
   private static List<String> names(TreeNode<?> node) {
     if (node instanceof UnresolvedAttribute attribute) {
       return texts(attribute.nameParts());
@@ -231,7 +232,23 @@ public final class ParsedSelect {
     } else if (node instanceof CTERelationRef reference) {
       return List.of(Long.toString(reference.cteId()));
     }
-    return List.of();
+    List<String> found = new ArrayList<>();
+    collect(((Product) node).productIterator(), found);
+    return found;
+  }
+
+  /** Adds the texts among values, and those that are in them; nodes have their own. */
+  private static void collect(Iterator<?> values, List<String> found) {
+    while (values.hasNext()) {
+      Object value = values.next();
+      if (value instanceof String text) {
+        found.add(text);
+      } else if (value instanceof Iterable<?> several) {
+        collect(several.iterator(), found);
+      } else if (value instanceof Product product && !(value instanceof TreeNode) && !(value instanceof DataType)) {
+        collect(product.productIterator(), found);
+      }
+    }
   }
 
   /** A literal (a text or binary of any length), the literals of a hint, or the number of sets that group rows. */
