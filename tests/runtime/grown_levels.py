@@ -27,7 +27,7 @@ LEVELS: Final = (
     "SELECT t.* FROM ({}) t, range(3)",
     "SELECT k AS id, v, a FROM ({}), VALUES (1), (2), (3) AS t (k)",
     "SELECT 1 AS id, n AS v, array(k) AS a FROM (SELECT v, v || v w FROM ({})) UNPIVOT (n FOR k IN (v, w))",
-    "SELECT * FROM ({}) UNION ALL SELECT id, concat(v, v, v), a FROM input",
+    "SELECT id, v, a FROM ({}) UNION ALL SELECT id, concat(v, v, v), a FROM input",
     "SELECT y.id, x.v, y.a FROM ({}) x JOIN (SELECT t.* FROM input t, range(3)) y",
     # Groups and windows of what is made.
     "SELECT max(id) AS id, concat_ws(',', collect_list(v)) AS v, collect_list(v) AS a FROM ({})",
