@@ -32,6 +32,8 @@ def _crossed(elements: str) -> str:
     return f"WITH e AS (SELECT explode({elements}) AS x FROM input) SELECT 1 AS a FROM e a, e b, e c, e d"
 
 
+_HASH = "hash(" + ", ".join(["v"] * 700) + ")"
+_WINDOWS = ", ".join(["max(v) OVER w"] * 500)
 _NUMBERS = ", ".join(f"({number})" for number in range(200))
 _MANY = "sequence(1, 9999)"
 PLANS = [
@@ -56,6 +58,17 @@ PLANS = [
     _pivot("max(v)", 700, 1_500),
     _pivot("first(v)", 700, 1_500),
     "SELECT * FROM input UNPIVOT (n FOR k IN (" + ", ".join(["a"] * 6_000) + "))",
+    # A window's name, and a name or a number in GROUP BY, stand for an expression.
+    f"SELECT {_WINDOWS} FROM input WINDOW w AS (PARTITION BY {', '.join(['id'] * 500)})",
+    *(f"SELECT {_HASH} AS q, count(*) FROM input GROUP BY {', '.join([key] * 700)}" for key in ("q", "1")),
+    chain(
+        "SELECT id AS v FROM input",
+        "SELECT (SELECT hash(v, v)) AS v FROM {}",
+        60,
+        "SELECT * FROM {} WHERE v > 0",
+    ),
+    # Spark names a column after the text of its expression.
+    nested("SELECT hash('" + "x" * 15_000 + "', *), 1 FROM input", "SELECT hash(*), hash(*) FROM ({})", 10),
     "SELECT /*+ REPARTITION(200000) */ * FROM input",
     "SELECT /*+ REBALANCE(2000000000, id) */ * FROM input",
     "SELECT /*+ REPARTITION_BY_RANGE(2000000000, id) */ * FROM input",
@@ -105,8 +118,37 @@ VALUES = [
         "SELECT * FROM input", "SELECT " + ", ".join(f"struct(*) AS s{n}" for n in range(8)) + " FROM ({})", 7
     ),
     nested("SELECT v FROM input", "SELECT * EXCEPT (z) FROM (SELECT v || v AS v, 1 AS z FROM ({}))", 15),
+    nested("SELECT v FROM input", "SELECT s.* FROM (SELECT 1 AS v, struct(v || v AS v) AS s FROM ({}))", 15),
+    "SELECT 1 AS v, replace(v, 'a', v) AS s FROM input",
+    nested(
+        "SELECT v, 1 AS id FROM input",
+        "SELECT concat_ws('', *) AS v, 1 AS id FROM ({}) PIVOT (max(v) FOR id IN ("
+        + ", ".join(f"1 AS c{n}" for n in range(200))
+        + "))",
+        2,
+    ),
+    nested("SELECT v FROM input", "SELECT collect_list(v) AS v FROM ({}), range(9999)", 2),
+    "SELECT listagg(v) OVER () AS s FROM input, range(9999), range(50)",
     _value("repeat(repeat(v, 1000), 1000)"),
     _value("transform(a, x -> repeat(v, 1000))"),
+    _value("md5(repeat(repeat(v, 10000), 10000))"),
+    _value("length(repeat(space(10000), 10000))"),
+    _value("repeat(lpad('', 10000, 'x'), 10000)"),
+    _value("array_repeat(randstr(10000, 1), 10000)"),
+    _value(nested("v", "array_join(transform(split({}, ''), x -> sha2(x, 512)), '')", 3)),
+    _value(nested("v", "concat_ws('', transform(split({}, ''), x -> 'one hundred characters'))", 4)),
+    _value("transform(sequence(1, 5000), x -> transform(sequence(1, 5000), y -> 1))"),
+    _value("explode(array_repeat(array_repeat(v, 1000), 1000))"),
+    _value("replace(v, 'a', v)"),
+    _value("replace(v, v, v)"),
+    _value("regexp_replace(v, '', v)"),
+    _value("regexp_replace(v, '(?=(.*))', '$1')"),
+    _value("regexp_extract_all(v, '(?=(.*))')"),
+    _value("array_join(split(v, ''), v)"),
+    _value("array_join(split(v, ''), ',', v)"),
+    _value("concat_ws(v, split(v, ''))"),
+    _value("to_json(from_json(v, 'ARRAY<STRING>'), map('pretty', 'true'))"),
+    _merge("replace(x, 'a', y)", "''"),
 ]
 ROWS = [
     nested("SELECT v FROM input", "SELECT explode(array_repeat(v, 1000)) AS v FROM ({})", 3),
@@ -122,6 +164,19 @@ ROWS = [
     _crossed("split('" + "a," * 4_500 + "', ',')"),
     _crossed("from_json('[" + "1," * 4_500 + "1]', 'array<int>')"),
     _crossed("from_json('[" + "1," * 400 + "1]', 'array<int>')"),
+    _crossed("split(repeat(v, 10000), '')"),
+    _crossed("aggregate(array(1), sequence(1, 500), (x, y) -> x)"),
+    _crossed("aggregate(array(1), array(1), (x, y) -> x, x -> array_repeat(1, 500))"),
+    "WITH e AS (SELECT explode(array(*)) AS x FROM (SELECT "
+    + ", ".join(["1"] * 200)
+    + " FROM input)) SELECT 1 AS a FROM e a, e b, e c, e d",
+    "SELECT 1 AS a FROM (SELECT collect_list(v) AS l FROM input, range(200))"
+    + "".join(f" LATERAL VIEW explode(l) t{n} AS x{n}" for n in range(3)),
+    nested(
+        "SELECT id AS a, id AS b, id AS c FROM input",
+        "SELECT grouping_id() AS a, a AS b, b AS c FROM ({}) GROUP BY CUBE(a, b, c)",
+        8,
+    ),
     "SELECT * FROM input ORDER BY v LIMIT 1000000000",
     "SELECT * FROM input ORDER BY v LIMIT 1000 * 1000000",
     "SELECT * FROM input ORDER BY v LIMIT 1 OFFSET 1000000000",
@@ -131,6 +186,17 @@ ROWS = [
 GROWING = [*PLANS, *VALUES, *ROWS]
 
 ORDINARY = [
+    (
+        "SELECT max(v) OVER w AS a, sum(id) OVER w AS b, lag(v) OVER w AS c FROM input "
+        "WINDOW w AS (PARTITION BY k, id ORDER BY at)"
+    ),
+    _value("explode(transform(sequence(1, 1500), i -> i * 2))"),
+    "SELECT k, collect_list(struct(*)) AS l FROM (SELECT k, explode(a) AS x, v FROM input) GROUP BY k",
+    (
+        "SELECT c.*, (SELECT max(i.v) FROM input i WHERE i.id = c.id) AS m "
+        "FROM (SELECT *, upper(v) AS u FROM input) c"
+    ),
+    "SELECT date_trunc('DAY', at) AS d, k, count(*) AS n FROM input GROUP BY d, 2 ORDER BY 1, 3 DESC",
     "SELECT *, id AS k FROM (SELECT *, v AS w FROM (SELECT *, 1 AS z FROM input WHERE id > 0))",
     "SELECT * EXCEPT (v), to_json(struct(*)) AS value FROM (SELECT *, struct(*) AS before FROM input)",
     _value(
@@ -152,6 +218,23 @@ ORDINARY = [
     _value("transform(orders, o -> transform(o.items, i -> struct(o.id, i.sku, currency)))"),
     _value("transform(o, o -> transform(o.items, i -> transform(i.tags, t -> upper(t))))"),
     _value("repeat(v, 10000)"),
+    _value("replace(replace('{a} and {b}', '{a}', v), '{b}', md5(v))"),
+    _value("regexp_replace(v, '(\\\\d)(?=(\\\\d{3})+$)', '$1,')"),
+    _value("concat_ws(' and ', v, v, v)"),
+    _value("concat_ws(', ', transform(split(v, ','), x -> concat(v, x)))"),
+    _value('from_json(v, schema_of_json(\'{"a": 1, "b": [{"c": 2}]}\')).b'),
+    _value(
+        "to_json(transform(from_json(CAST(v AS STRING), 'items ARRAY<STRUCT<"
+        + ", ".join(f"field{n}: STRING" for n in range(30))
+        + ">>').items, i -> struct("
+        + ", ".join(f"i.field{n}" for n in range(30))
+        + ", v)))"
+    ),
+    _value("to_json(struct(" + ", ".join(f"CAST(a{n} AS STRING) AS a{n}" for n in range(100)) + "))"),
+    _value("array_repeat(CAST(NULL AS STRING), 1000)"),
+    _value("transform(sequence(1, 100), x -> concat('item-', x))"),
+    _value("lpad(CAST(id AS STRING), 10000, '0')"),
+    _value("to_json(struct(v, id), map('ignoreNullFields', 'false'))"),
     _value("array_join(transform(split(v, ','), x -> trim(x)), ', ')"),
     _value("replace(" * 15 + "v" + "".join(f", '{letter}', ' ')" for letter in "abcdefghijklmno")),
     _value("regexp_replace(" * 6 + "v" + "".join(f", '{letter}+', ' ')" for letter in "abcdef")),

@@ -13,7 +13,12 @@ from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.parsed_select import check_parsed
-from cooperator.connectors.sql_growth import MOST_ROWS, QueryPart, check_growth, tree_of
+from cooperator.connectors.sql_costs import MOST_ROWS
+from cooperator.connectors.sql_elements import BREAKING
+from cooperator.connectors.sql_functions import ALLOWED
+from cooperator.connectors.sql_growth import check_growth
+from cooperator.connectors.sql_parts import QueryPart, tree_of
+from cooperator.connectors.sql_results import RESULTS
 from cooperator.connectors.sql_rules import MAX_LENGTH, check_select
 from cooperator.connectors.transform import selected
 from tests.harness.support import bounded_work
@@ -68,6 +73,19 @@ STEPS = {
     "struct": lambda below: project(
         alias("a", call("struct", STAR)), alias("b", call("struct", STAR)), below
     ),
+    "fields": lambda below: project(
+        QueryPart("UnresolvedStar", names=("s",)),
+        project(alias("v", text("")), alias("s", call("struct", alias("v", call("concat", V, V)))), below),
+    ),
+    "outer": lambda below: select(
+        QueryPart(
+            "ScalarSubquery", children=(select(call("hash", V, V), QueryPart("OneRowRelation", True)),)
+        ),
+        below,
+    ),
+    "cube": lambda below: QueryPart(
+        "Aggregate", True, children=(QueryPart("Cube", value=1, children=(V,)), alias("v", V), below)
+    ),
     "except": lambda below: select(call("concat", V, V), project(QueryPart("UnresolvedStarExcept"), below)),
     "union": lambda below: QueryPart("Union", True, children=(below, below)),
     "join": lambda below: QueryPart("Join", True, children=(below, below)),
@@ -90,19 +108,26 @@ def test_whatever_doubles_from_level_to_level_is_refused(steps: list[str]) -> No
     assert (
         "10000 times as large" in (message := refused(QueryPart("WithCTE", True, children=(below, *members))))
         or "parts" in message
+        or "rows of one" in message
     )
 
 
-@given(st.sampled_from(["split", "from_json", "concat"]), st.integers(0, 9_000), st.integers(1, 6))
-def test_rows_of_a_text_that_is_written_are_counted(name: str, length: int, times: int) -> None:
-    """A text of n characters has n / 2 elements at most, however it is taken apart."""
-    rows = select(call("explode", call(name, text("a" * length), text(","))), INPUT)
+@given(
+    st.sampled_from(sorted(BREAKING)),
+    st.sampled_from(["concat", "upper"]),
+    st.integers(0, 9_000),
+    st.integers(1, 6),
+)
+def test_rows_of_a_text_that_is_written_are_counted(name: str, made: str, length: int, times: int) -> None:
+    """A text of n characters has n elements at most, however it is made and taken apart."""
+    below = select(call(made, text("a" * (length // 2)), text("a" * (length - length // 2))), INPUT)
+    rows = select(call("explode", call(name, V, text(","))), below)
     crossed = rows
     for _ in range(times - 1):
         crossed = QueryPart("Join", True, children=(crossed, rows))
     if (length / 2) ** times > MOST_ROWS:
         refused(crossed)
-    elif (length + 4) ** times < MOST_ROWS:  # what split makes counts twice
+    elif (3 * length + 4) ** times < MOST_ROWS:
         check_growth(crossed)
 
 
@@ -148,6 +173,66 @@ def test_the_check_itself_takes_bounded_time() -> None:
             "Project", True, children=(*[star] * 1_000, QueryPart("Project", True, children=(*names, INPUT)))
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("replace", call("replace", V, text("a"), V)),
+        ("replace", call("replace", V, V, call("concat", text("x"), V))),
+        ("regexp_replace", call("regexp_replace", V, text("a"), V)),
+        ("regexp_replace", call("regexp_replace", V, text("(?=(.*))"), text("$1"))),
+        ("regexp_replace", call("regexp_replace", V, text("(a)(?<=(a.{9}))"), text("$23"))),
+        ("regexp_replace", call("regexp_replace", V, text("(?=(?<rest>.*))"), text("${rest}"))),
+        ("regexp_extract_all", call("regexp_extract_all", V, text("(?=(.*))"))),
+        ("array_join", call("array_join", call("split", V, text("")), V)),
+        ("array_join", call("array_join", call("split", V, text("")), text(","), V)),
+        ("concat_ws", call("concat_ws", V, call("split", V, text("")))),
+    ],
+)
+def test_what_grows_with_the_square_of_a_value_is_refused(name: str, value: QueryPart) -> None:
+    """Also where only its hash is selected, and where one of the two is a column of a level below."""
+    problem = f"calls {name}, whose result may grow with the square of a value"
+    assert refused(select(value, INPUT)) == problem
+    assert refused(select(call("md5", value), select(call("upper", V), INPUT))) == problem
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        call("replace", text("{a} and {b}"), text("{a}"), V),
+        call("replace", V, text("{a}"), call("md5", V)),
+        call("regexp_replace", V, text(r"(\d)(?=(\d{3})+$)"), text("$1,")),
+        call("regexp_replace", V, text("(a)(b)"), text("$2$1")),
+        call("regexp_extract_all", V, text("(a)(?=(b))"), QueryPart("Literal", value=1)),
+        call("array_join", call("split", V, text("")), text(", ")),
+        call("concat_ws", text(", "), V, V),
+    ],
+)
+def test_what_grows_with_a_value_alone_passes(value: QueryPart) -> None:
+    check_growth(select(value, INPUT))
+
+
+@given(st.sampled_from(sorted(RESULTS)), st.integers(0, 4), st.sampled_from(["", "a", "(?=(a))"]))
+def test_each_rule_has_an_answer_for_any_number_of_arguments(name: str, count: int, written: str) -> None:
+    """Spark refuses a wrong number only when it resolves the plan."""
+    with contextlib.suppress(PydanticCustomError):
+        check_growth(select(call(name, *[text(written)] * count), INPUT))
+    with contextlib.suppress(PydanticCustomError):
+        check_growth(select(call(name, *[V] * count), INPUT))
+
+
+def test_each_allowed_function_has_a_rule() -> None:
+    assert RESULTS.keys() == ALLOWED
+
+
+def test_a_large_value_is_refused_also_if_only_its_hash_is_selected() -> None:
+    copies = QueryPart("Literal", value=10_000)
+    of_row = call("repeat", call("repeat", V, copies), copies)
+    written = call("repeat", call("space", copies), copies)
+    for name in ("md5", "length", "concat"):
+        assert "more than 10000 times as large" in refused(select(call(name, of_row), INPUT))
+        assert "more than 10 000 000 bytes" in refused(select(call(name, written), INPUT))
 
 
 def test_what_is_nested_beyond_pythons_recursion_is_refused() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cooperator.connectors.spark import spread
-from cooperator.connectors.sql_functions import NO_EXTERNAL_XML
+from cooperator.connectors.sql_functions import XML_OPTIONS
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.session import spark_conf
 
@@ -38,8 +38,8 @@ def test_no_jvm_opens_what_a_document_of_xml_names(settings: RuntimeSettings) ->
         name = f"spark.{process}.defaultJavaOptions"
         for user in ({}, {name: "-Xss4m"}, {f"spark.{process}.extraJavaOptions": "-Xss4m"}):
             given = spark_conf(settings, JARS, user, ("-Xshare:auto",))[name].split()
-            assert {*NO_EXTERNAL_XML} <= {*given}
-            assert len(NO_EXTERNAL_XML) == 3
+            assert {*XML_OPTIONS} <= {*given}
+            assert len(XML_OPTIONS) == 4
             assert name not in user or "-Xss4m" in given
 
 

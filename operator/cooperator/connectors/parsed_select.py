@@ -9,8 +9,10 @@ from typing import Any, Final
 
 from cooperator.connectors.options import refuse
 from cooperator.connectors.sql_calls import FunctionCall, check_calls
+from cooperator.connectors.sql_costs import MOST_PARTS
 from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
-from cooperator.connectors.sql_growth import MOST_PARTS, check_growth, tree_of
+from cooperator.connectors.sql_growth import check_growth
+from cooperator.connectors.sql_parts import tree_of
 
 _SELECT: Final = "write one SELECT from the view input, such as SELECT * FROM input"
 _NODES: Final = frozenset(

@@ -139,7 +139,8 @@ def bounded_xpath(given: Sequence[Argument]) -> str:
     )
 
 
-_NAMES_THAT_ALLOCATE: Final = frozenset({"inputbuffersize", "maxcharspercolumn", "maxcolumns"})
+_NAMES_THAT_ALLOCATE: Final = frozenset({"inputbuffersize", "maxcharspercolumn", "maxcolumns", "pretty"})
+"""Buffers, and ``pretty``, which indents each line by the depth of the value."""
 
 
 def bounded_options(given: Sequence[Argument], at: int) -> str:
@@ -238,6 +239,31 @@ def backtracks(pattern: str) -> bool:
         groups[-1].ambiguity = max(groups[-1].ambiguity, ambiguity)
         groups[-1].ways += ways
     return any(max(each.ways, each.most_ways) > _MOST_WAYS for each in groups)
+
+
+def captured_aside(pattern: str) -> set[int]:
+    """Returns the numbers of the groups within a lookahead or lookbehind.
+
+    Matches do not overlap, so what they capture is a text's length together; what lies aside of them is not.
+    """
+    found: set[int] = set()
+    opened: list[bool] = []
+    number = at = 0
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            at += 1
+        elif pattern[at] == "[":
+            at = _end_of_class(pattern, at) - 1
+        elif pattern[at] == "(":
+            looks_aside = pattern.startswith(("(?=", "(?!", "(?<=", "(?<!"), at)
+            if pattern[at + 1 : at + 2] != "?" or (pattern.startswith("(?<", at) and not looks_aside):
+                number += 1
+                found |= {number} if any(opened) else set()
+            opened.append(looks_aside)
+        elif pattern[at] == ")" and opened:
+            opened.pop()
+        at += 1
+    return found
 
 
 def _are_words(pattern: str, at: int) -> bool:

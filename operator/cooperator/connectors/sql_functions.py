@@ -55,6 +55,9 @@ NO_EXTERNAL_XML: Final = tuple(
     f"-Djavax.xml.accessExternal{what}=" for what in ("DTD", "Schema", "Stylesheet")
 )
 """Options of every JVM that evaluates a transform: its parsers of XML open nothing that a document names."""
+MOST_OF_ENTITIES: Final = 1_000
+XML_OPTIONS: Final = (*NO_EXTERNAL_XML, f"-Djdk.xml.totalEntitySizeLimit={MOST_OF_ENTITIES}")
+"""Those, and a limit of what a document's own entities stand for; the default is 50 million characters."""
 
 
 def _forbidden(reason: str, names: str) -> dict[str, Function]:
@@ -94,7 +97,7 @@ _ALLOCATING: Final = {
     **dict.fromkeys(("approx_percentile", "percentile_approx"), _number(2, 1_000_000, "the accuracy")),
     "histogram_numeric": _number(1, LARGEST, "the number of bins"),
     "from_csv": _options(2),
-    **dict.fromkeys(("to_csv", "schema_of_csv"), _options(1)),
+    **dict.fromkeys(("to_csv", "schema_of_csv", "to_json"), _options(1)),
 }
 _PATTERN: Final = {
     **dict.fromkeys(
@@ -184,7 +187,7 @@ _PLAIN: Final = """
     st_setsrid st_srid startswith std stddev stddev_pop stddev_samp string struct substr substring
     substring_index sum tan tanh theta_difference theta_intersection theta_sketch_estimate
     theta_union time time_diff time_trunc timestamp timestamp_micros timestamp_millis
-    timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char to_date to_json to_number
+    timestamp_seconds timestampadd timestampdiff tinyint to_binary to_char to_date to_number
     to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp to_utc_timestamp
     to_varchar to_variant_object transform transform_keys transform_values translate trim trunc
     try_add try_avg try_divide try_element_at try_make_interval try_make_timestamp

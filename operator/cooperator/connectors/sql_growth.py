@@ -5,7 +5,7 @@ each of its levels, and a WITH that is read twice is planned twice, so a short t
 a value without bounds. Three numbers are computed over the parsed plan as if each name were written out:
 
 * ``parts``, the work of planning and of one row: parts of the query, those of a lambda for each element;
-* ``size``, of one value, in sizes of the row, or of a text of 2 characters;
+* ``size``, of one value of any expression: times that of the row, and bytes that are written (``sql_sizes``);
 * ``rows`` that are made of one row by literals, tables of the query and groupings.
 
 What grows with the data (elements of an array, rows of a join) is unknown here. An array counts as
@@ -13,23 +13,30 @@ What grows with the data (elements of an array, rows of a join) is unknown here.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from cooperator.connectors.options import refuse
-from cooperator.connectors.sql_bounds import LARGEST, MOST_WINDOWS
+from cooperator.connectors.sql_costs import (
+    RELATION,
+    TEXT,
+    Cost,
+    Relation,
+    check_parts,
+    checked,
+    checked_size,
+    most,
+    together,
+)
+from cooperator.connectors.sql_elements import elements_of
+from cooperator.connectors.sql_functions import FUNCTIONS, FunctionKind
+from cooperator.connectors.sql_parts import QueryPart, parts_of, texts_of, value_of
+from cooperator.connectors.sql_results import RESULTS, cast
+from cooperator.connectors.sql_rows import check_hint, check_limit, groupings, pivoted, rows_of, rows_of_table
+from cooperator.connectors.sql_sizes import NUMBER, PLACE, Argument, Size, largest, total
 
-MOST_PARTS: Final = 100_000
-MOST_ROWS: Final = 1_000_000
 ELEMENTS: Final = 20
-COLUMNS: Final = 20
-"""The number of columns that ``input`` counts as; ``*`` stands for all of them."""
-_RELATION: Final = 25
-"""A node of the plan costs Spark as much as some parts of an expression."""
-_MOST_PARTITIONS: Final = 1_000
-_MOST_LIMIT: Final = 1_000_000
-_MOST_FIELDS: Final = 50
 
 _CONSTANT: Final = frozenset(
     """
@@ -40,134 +47,66 @@ _CONSTANT: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 """Operators whose result is a number, a date or a truth value."""
-_CONSTANT_CALLS: Final = frozenset(
-    """
-    % & * + - / < <= <=> = == > >= ^ | ~ != abs and between bool_and bool_or cardinality char_length
-    character_length contains count count_if crc32 date_add date_diff date_sub datediff day div endswith
-    exists forall hash hour isnotnull isnull length levenshtein like ilike lpad md5 minute month not
-    octet_length or position regexp_count regexp_instr regexp_like rlike round rpad sha sha1 sha2 sign size
-    space startswith sum try_add try_divide try_multiply try_subtract unix_timestamp xxhash64 year
-    """.split()  # noqa: SIM905
-)
-_CHOICES: Final = frozenset(
-    """
-    any_value case coalesce first first_value greatest if ifnull last last_value least max max_by min min_by
-    nullif nvl nvl2 when
-    """.split()  # noqa: SIM905
-)
-"""Functions whose result is one of their arguments."""
-_TIMES: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("hex", "decode", "to_json", "to_csv", "quote", "base64", "split"), 2),
-    **dict.fromkeys(("url_encode", "encode"), 4),
+_OPERATORS: Final = {
+    "Concat": "concat",
+    "Lower": "lower",
+    "CreateNamedStruct": "named_struct",
+    "SemiStructuredExtract": "variant_get",
 }
-"""Functions that write a value longer; nested, they multiply."""
-_SEPARATED: Final = {"array_join": 1, "concat_ws": 0}
-"""Functions that write a text between elements, and its argument; ``split`` makes the elements."""
-_OF_FIRST: Final = frozenset(
-    """
-    from_csv from_json get_json_object regexp_extract regexp_extract_all regexp_substr split_part
-    substring_index to_date to_number to_timestamp try_variant_get variant_get
-    """.split()  # noqa: SIM905
-)
-"""Functions whose result is a part of their first argument, or another form of it; others only say which."""
-_STARS: Final = frozenset({"UnresolvedStar", "UnresolvedStarExcept", "UnresolvedStarExceptOrReplace"})
+"""Operators that are functions, too."""
 _GATHERING: Final = frozenset({"aggregate", "reduce"})
+_KEEPING: Final = frozenset({"filter", "map_filter", "array_sort"})
+"""Loops whose result is of their elements."""
+_OF_ENTRIES: Final = frozenset({"transform_keys", "transform_values", "map_zip_with"})
 _WRITTEN_TWICE: Final = frozenset({"between", "nullif", "nullifzero", "regexp_substr", "right", "zeroifnull"})
 """Functions in whose place Spark puts an expression that has an argument twice."""
-_ROWS: Final = frozenset(
-    {"explode", "explode_outer", "inline", "inline_outer", "posexplode", "posexplode_outer"}
-)
 _WITH_THE_SAME_NAMES: Final = frozenset(
     """
     CTERelationDef Distinct Filter GlobalLimit Join LimitAll LocalLimit Offset RepartitionByExpression
     Sample Sort SubqueryAlias Tail UnresolvedHaving UnresolvedHint WithWindowDefinition
     """.split()  # noqa: SIM905
 )
+_UNIONS: Final = frozenset({"Except", "Intersect", "Union"})
+_STARS: Final = frozenset({"UnresolvedStar", "UnresolvedStarExcept", "UnresolvedStarExceptOrReplace"})
+_GROUPS: Final = frozenset({"Cube", "GroupingSets", "Rollup", "UnresolvedOrdinal"})
+_UNNAMED: Final = ""
+"""All columns without a name, to which an ordinal may refer."""
 _PIVOTED: Final = 20
 """The parts of a column that a PIVOT makes."""
-_PLAIN_VALUES: Final = frozenset(
-    {"Alias", "Cast", "CreateNamedStruct", "Literal", "NamePlaceholder$", "UnaryMinus", "UnresolvedAttribute"}
-)
-_UNIONS: Final = frozenset({"Except", "Intersect", "Union"})
 
 
 @dataclass(frozen=True, slots=True)
-class QueryPart:
-    """A part of a parsed plan. ``kind`` is its class without the package."""
+class _Variable:
+    """A variable of a lambda. Each of its fields has a symbol of its own."""
 
-    kind: str
-    is_plan: bool = False
-    names: tuple[str, ...] = ()
-    value: Any = None
-    children: tuple["QueryPart", ...] = ()
-
-    @property
-    def plans(self) -> Iterable["QueryPart"]:
-        return (each for each in self.children if each.is_plan)
-
-    @property
-    def expressions(self) -> Iterable["QueryPart"]:
-        return (each for each in self.children if not each.is_plan)
+    number: int
+    elements: float = 1
+    is_accumulator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    size: float = 1
-    parts: float = 1
-
-    def __mul__(self, times: float) -> "Cost":
-        return Cost(self.size * times, self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Relation:
-    """``columns`` has the costs of named columns, and ``other`` is the cost of all others; ``total`` is that
-    of a whole row, in which several columns may have one name."""
-
-    columns: Mapping[str, Cost] = field(default_factory=dict)
-    other: Cost = Cost()
-    total: Cost = Cost(1, COLUMNS)
-    rows: float = 1
-    parts: float = _RELATION
-
-    @property
-    def most(self) -> Cost:
-        return _most([self.other, *self.columns.values()])
-
-    def find(self, names: Sequence[str]) -> Cost:
-        lower = [name.lower() for name in names]
-        if not all(name.isascii() for name in lower):
-            return self.most  # Java ignores case by other rules.
-        return _most([self.columns[name] for name in lower if name in self.columns] or [self.other])
-
-
-def tree_of(found: Sequence[Mapping[str, Any]]) -> QueryPart:
-    """Returns the tree that ``ParsedSelect`` lists: a parent is before its parts, the last part first."""
-    children: list[list[QueryPart]] = [[] for _ in found]
-    for number in range(len(found) - 1, -1, -1):
-        each = found[number]
-        kind = each["kind"].rpartition(".")[2]
-        node = QueryPart(kind, each["isPlan"], tuple(each["names"]), each["value"], tuple(children[number]))
-        if each["parent"] >= 0:
-            children[each["parent"]].append(node)
-    return node
-
-
-def check_growth(root: QueryPart) -> None:
-    """Raises ``refuse(…)`` for a query that stands for one without bounds."""
+def check_growth(root: QueryPart) -> Relation:
+    """Returns what the query makes of one row; raises ``refuse(…)`` if it stands for one without bounds."""
     try:
-        _Growth().relation(root)
+        return _Growth(root).relation(root)
     except RecursionError:
         raise refuse("is nested too deep", "split it by WITH, or use several Connectors") from None
 
 
 class _Growth:
-    def __init__(self) -> None:
-        self._defined: dict[tuple[str, ...], _Relation] = {}
-        self._of_leaf = 1.0
-        """The size of what is not read from anything: literals."""
+    def __init__(self, root: QueryPart) -> None:
+        self._defined: dict[tuple[str, ...], Relation] = {}
+        self._outer: tuple[Relation, ...] = ()
+        """The rows around a subquery, whose columns may be read in it."""
+        self._windows: tuple[QueryPart, ...] = ()
+        """The definitions of a clause WINDOW. Each reference stands for one of them."""
+        self._of_window: tuple[Relation, int, float] | None = None
+        """The parts of a definition in a relation with so many columns, which many references ask for."""
+        self._variables = 0
+        texts = (each.value for each in parts_of(root, plans=True) if isinstance(each.value, str))
+        self._longest = max((len(each.encode(errors="replace")) for each in texts), default=0)
+        """The bytes of the longest text that is written: a schema has names that ``to_json`` repeats."""
 
-    def relation(self, node: QueryPart) -> _Relation:
+    def relation(self, node: QueryPart) -> Relation:
         """Returns what a part of the plan makes of one row."""
         if node.kind == "WithCTE":
             # The definitions, each after those that it reads, stand before the query.
@@ -176,304 +115,241 @@ class _Growth:
                     self._defined[each.names] = self._of_plans(each)
             return self.relation(next(each for each in node.plans if each.kind != "CTERelationDef"))
         if node.kind == "CTERelationRef":
-            return self._defined.get(node.names, _Relation())
-        return _checked(self._of_plans(node))
+            return self._defined.get(node.names, Relation())
+        return checked(self._of_plans(node))
 
-    def _of_plans(self, node: QueryPart) -> _Relation:
+    def _of_plans(self, node: QueryPart) -> Relation:
+        around = self._windows
+        if node.kind == "WithWindowDefinition":
+            self._windows += tuple(node.expressions)
         below = [self.relation(each) for each in node.plans]
-        before = self._merged(node, below)
+        self._windows = around
         if node.kind == "UnresolvedHint":
-            _check_hint(node.value)
+            check_hint(node.value)
         if node.kind in ("GlobalLimit", "LocalLimit", "Offset", "Tail"):
-            _check_limit(node)
-        aliased: dict[str, Cost] = {}
+            check_limit(node)
+        return self._of_expressions(node, self._merged(node, below))
+
+    def _of_expressions(self, node: QueryPart, before: Relation) -> Relation:
+        """Returns what a part of the plan makes of the rows ``before`` it."""
+        output: dict[str, Cost] = {}
         known = dict(before.columns)
         row = replace(before, columns=known)
         costs: list[Cost] = []
-        unnamed: list[Cost] = []
-        rows = before.rows
+        rows, made, parts = before.rows, 1.0, 0.0
         is_output = node.kind in ("Project", "Aggregate")
-        made = 1.0
-        star = False
-        for each in node.expressions:
+        has_star = False
+        of_star: list[Cost] = []
+        """The structs whose fields a star stands for."""
+        for each in _in_order(node):
             cost = self._cost(each, row, {})
             costs.append(cost)
-            made = max(made, _made_rows(each, cost))
-            if each.kind not in _STARS:  # They are many values, and not one.
-                _check_size(cost)
+            parts += cost.parts
+            check_parts(parts)
+            made = max(made, rows_of(each, cost.elements))
             if each.kind == "UnresolvedStar":
-                star = True
-            elif each.kind in _STARS:
-                unnamed += [before.most, *(self._cost(part, row, {}) for part in each.expressions)]
-            elif each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names:
-                name = each.names[-1].lower()
-                aliased[name] = _most([cost, *([aliased[name]] if name in aliased else [])])
-                known[name] = _most([cost, *([known[name]] if name in known else [])])
-            else:
-                unnamed.append(cost)
-        total = _sum(costs)
-        parts = before.parts + (_RELATION + sum(cost.parts for cost in costs)) * _groupings(node)
+                has_star = True
+                of_star += [row.find(each.names)] if each.names else []
+                continue
+            if each.kind in _STARS:
+                cost = most([before.most, *(self._cost(part, row, {}) for part in each.expressions)])
+            is_named = each.kind in ("Alias", "UnresolvedAttribute") and is_output and each.names
+            name = each.names[-1].lower() if is_named else _UNNAMED
+            output[name] = most([cost, output.get(name, cost)])
+            # What is read may have a column of that name, too, which Spark prefers.
+            known[name] = most([cost, known.get(name, before.other)])
+        own = texts_of(node)
+        whole = together([Cost(Size(own), own // TEXT, 0), *map(_as_field, _in_order(node), costs)])
+        parts = before.parts + (RELATION + own // TEXT + parts) * groupings(node)
+        rows *= made * groupings(node)
         if node.kind == "Pivot":
-            parts += _pivoted(list(node.expressions)) * _PIVOTED
+            columns = pivoted(list(node.expressions))
+            parts += columns * _PIVOTED
+            whole = together([whole, _as_field(node, most(costs)) * columns])
         if node.kind == "Unpivot":
-            parts += len(costs) * before.total.parts
-        rows *= made
+            parts += len(costs) * before.whole.parts
         if node.kind == "UnresolvedTableValuedFunction":
-            rows *= _made_rows_of_table(node, costs)
+            rows *= rows_of_table(node, [cost.elements for cost in costs])
         if node.kind in ("UnresolvedInlineTable", "Unpivot"):
             rows *= max(1, len(costs))
+        if is_output and has_star:
+            for name, cost in (*before.columns.items(), (_UNNAMED, before.other)):
+                output[name] = most([cost, *of_star, output.get(name, cost)])
+            return Relation(output, output[_UNNAMED], whole, rows, parts)
         if is_output:
-            other = _most([*unnamed, *([before.other] if star else aliased.values())])
-            columns = known if star else aliased
-            return _Relation(columns, other, total, rows, parts)
+            return Relation(output, most(output.values()), whole, rows, parts)
         if node.kind in _WITH_THE_SAME_NAMES:
             return replace(before, rows=rows, parts=parts)
         # It may give any name to anything.
-        total = _sum([before.total, *costs])
-        return _Relation({}, _most([before.most, *costs]), total, rows, parts)
+        return Relation({}, most([before.most, *costs]), together([before.whole, whole]), rows, parts)
 
-    def _merged(self, node: QueryPart, below: Sequence[_Relation]) -> _Relation:
+    def _merged(self, node: QueryPart, below: Sequence[Relation]) -> Relation:
         if len(below) < 2:
-            return replace(below[0]) if below else _Relation(parts=0)
+            return replace(below[0]) if below else Relation(parts=0)
         parts = sum(each.parts for each in below)
         if node.kind in _UNIONS:
-            rows, total = sum(each.rows for each in below), _most(each.total for each in below)
-            return _Relation({}, _most(each.most for each in below), total, rows, parts)
+            rows, whole = sum(each.rows for each in below), most(each.whole for each in below)
+            return Relation({}, most(each.most for each in below), whole, rows, parts)
         names = {name for each in below for name in each.columns}
-        columns = {name: _most(each.columns.get(name, each.other) for each in below) for name in names}
-        other = _most(each.other for each in below)
-        total = _sum(each.total for each in below)
-        return _Relation(columns, other, total, math.prod(each.rows for each in below), parts)
+        columns = {name: most(each.columns.get(name, each.other) for each in below) for name in names}
+        other = most(each.other for each in below)
+        whole = together(each.whole for each in below)
+        return Relation(columns, other, whole, math.prod(each.rows for each in below), parts)
 
-    def _cost(
-        self, node: QueryPart, row: _Relation, variables: Mapping[str, Mapping[str, Cost] | Cost]
-    ) -> Cost:
+    def _cost(self, node: QueryPart, row: Relation, variables: Mapping[str, _Variable]) -> Cost:
         """Returns the cost of an expression; ``variables`` are those of the lambdas around it."""
         if node.is_plan:
-            # An outer column may be read in it.
+            around, self._outer = self._outer, (*self._outer, row)
             inner = self.relation(node)
-            return Cost(inner.most.size * row.most.size, inner.parts + row.most.parts)
+            self._outer = around
+            return Cost(inner.most.size, inner.parts, inner.most.elements)
         if node.kind == "UnresolvedNamedLambdaVariable" and node.names[0].lower() in variables:
             found = variables[node.names[0].lower()]
-            if isinstance(found, Cost):
-                return found
-            return found[node.names[1].lower() if len(node.names) > 1 else "*"]
+            symbol = (found.number, node.names[1].lower() if len(node.names) > 1 else "")
+            return Cost(Size(0, {symbol: 1}), 1, found.elements)
         if node.kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable"):
-            return row.find(node.names)
+            return most(each.find(node.names) for each in (row, *self._outer))
+        if node.kind == "UnresolvedOrdinal":
+            return row.most
+        own = 1 + texts_of(node) // TEXT
         if node.kind in _STARS:
-            return _sum([row.total, *(self._cost(each, row, variables) for each in node.expressions)])
-        if node.kind == "Literal" and isinstance(node.value, str):
-            return Cost(self._of_leaf * max(1, len(node.value) / 2))
-        name = ".".join(node.names).lower() if node.kind == "UnresolvedFunction" else ""
+            every = most(each.whole for each in (row, *self._outer))
+            return together([every, *(self._cost(each, row, variables) for each in node.expressions)])
+        if node.kind == "Literal":
+            return Cost(Size(texts_of(node) if isinstance(node.value, str) else NUMBER), own)
+        name = _name(node)
         lambdas = [each for each in node.children if each.kind == "LambdaFunction"]
         given = [each for each in node.children if each.kind != "LambdaFunction"]
         costs = [self._cost(each, row, variables) for each in given]
-        parts = 1 + sum(cost.parts for cost in costs)
-        sizes = [cost.size for cost in costs]
+        parts = own + sum(cost.parts for cost in costs)
+        if node.kind == "UnresolvedWindowExpression":
+            parts += self._parts_of_window(row)
         if lambdas:
-            return self._of_lambdas(name, lambdas, Cost(sum(sizes), parts), row, variables)
+            return checked_size(self._of_lambdas(name, lambdas, costs, parts, row, variables))
         if name in _WRITTEN_TWICE:
             parts *= 2
-        if not given:
-            return Cost(self._of_leaf)
-        size = _size(node, name, given, sizes)
-        return Cost(size * self._of_leaf if name == "sequence" else size, parts)
+        arguments = [_argument(each, cost, variables) for each, cost in zip(given, costs, strict=True)]
+        if name == "to_json" and len(arguments) > 1:
+            arguments.append(Argument(Size(self._longest)))
+        size = _size(node, name, arguments)
+        elements = elements_of(name, arguments, size)
+        if name in FUNCTIONS and FUNCTIONS[name].kind is FunctionKind.GATHERS:
+            # It combines all rows that are made of one.
+            return checked_size(Cost(size * row.rows, parts, elements * row.rows))
+        return checked_size(Cost(size, parts, elements, _count(node, name, costs, elements)))
+
+    def _parts_of_window(self, row: Relation) -> float:
+        if self._of_window is None or self._of_window[0] is not row or self._of_window[1] != len(row.columns):
+            parts = max((self._cost(each, row, {}).parts for each in self._windows), default=0)
+            self._of_window = (row, len(row.columns), parts)
+        return self._of_window[2]
 
     def _of_lambdas(
         self,
         name: str,
         lambdas: Sequence[QueryPart],
-        given: Cost,
-        row: _Relation,
-        variables: Mapping[str, Any],
+        costs: Sequence[Cost],
+        parts: float,
+        row: Relation,
+        variables: Mapping[str, _Variable],
     ) -> Cost:
-        times = max(ELEMENTS, given.size)
-        outer = {key: _scaled(value) for key, value in variables.items()}
-        columns = {key: cost * ELEMENTS for key, cost in row.columns.items()}
-        inside = replace(row, columns=columns, other=row.other * ELEMENTS, total=row.total * ELEMENTS)
-        size, parts = given.size, given.parts
+        gathers = name in _GATHERING
+        looped = costs[:1] if gathers else costs
+        over, count = total(cost.size for cost in looped), total(cost.counted for cost in looped)
+        # map_zip_with has the keys of both maps.
+        several = [cost.elements for cost in looped]
+        elements = sum(several) if name == "map_zip_with" else max(several, default=1)
+        times = max(ELEMENTS, elements)
+        size = total(cost.size for cost in costs[1:]) if gathers else Size()
+        accumulator = max((cost.elements for cost in costs[1:]), default=1)
         for number, each in enumerate(lambdas):
             body, *arguments = each.children
-            names = [argument.names[0].lower() for argument in arguments if argument.names]
-            # Once for each; those within are reached below.
-            if name in _GATHERING and number == 0 and names and self._of_leaf:
-                self._check_accumulator(body, names[0])
-            own: dict[str, Any] = dict.fromkeys(names, Cost(max(self._of_leaf, min(1, given.size))))
-            found = self._cost(body, inside, {**outer, **own})
+            own: dict[str, _Variable] = {}
+            for place, argument in enumerate(arguments):
+                self._variables += 1
+                accumulates = gathers and (place == 0 or number > 0)
+                own[argument.names[0].lower()] = _Variable(
+                    self._variables, accumulator if accumulates else elements, accumulates
+                )
+            found = self._cost(body, row, {**variables, **own})
             parts += times * found.parts
-            size = max(size, max(1, given.size) * found.size)
-        if name == "filter":
-            size = given.size
-        return Cost(1 if name in _CONSTANT_CALLS else size, parts)
-
-    def _check_accumulator(self, body: QueryPart, name: str) -> None:
-        """Refuses an accumulator that a step makes larger than itself and its element: it doubles."""
-        fields = {
-            ".".join(each.names[1:2]).lower()
-            for each in _all(body)
-            if each.kind == "UnresolvedNamedLambdaVariable" and each.names[0].lower() == name
-        }
-        if len(fields) > _MOST_FIELDS:
-            problem = f"has an accumulator of more than {_MOST_FIELDS} fields ({name})"
-            raise refuse(problem, "use several aggregates")
-        nothing = _Relation(other=Cost(0, 0))
-        self._of_leaf = 0
-        for counted in fields:
-            own = {each: Cost(float(each == counted), 0) for each in fields}
-            found = self._cost(body, nothing, {name: {**own, "*": Cost(1, 0)}})
-            if found.size > 1:
-                problem = f"lets aggregate multiply its accumulator ({name}) in each step"
+            numbers = {variable.number: variable for variable in own.values()}
+            accumulated = _times_of(found.size, {n for n, each in numbers.items() if each.is_accumulator})
+            of_element = _times_of(found.size, {n for n, each in numbers.items() if not each.is_accumulator})
+            others = {s: value for s, value in found.size.times.items() if s[0] not in numbers}
+            if gathers and number > 0:
+                size, elements = size * accumulated + Size(found.size.bytes, others), found.elements
+                continue
+            if accumulated > 1:
+                problem = f"lets {name} multiply its accumulator ({next(iter(own))}) in each step"
                 raise refuse(problem, "use the accumulator, or each of its fields, once")
-        self._of_leaf = 1
+            if not gathers:
+                of_element = of_element + 1 if name in _OF_ENTRIES else max(1, of_element)
+            # What is written is made for each element.
+            made = over * of_element + count * found.size.bytes
+            size = size + made + Size(0, {symbol: value * times for symbol, value in others.items()})
+            elements = accumulator = max(elements, 1) * max(found.elements, 1)
+        if name in _KEEPING:
+            return Cost(over, parts, elements, count)
+        return Cost(Size(NUMBER) if name in ("exists", "forall") else size, parts, elements)
 
 
-def _size(node: QueryPart, name: str, given: Sequence[QueryPart], sizes: Sequence[float]) -> float:
+def _in_order(node: QueryPart) -> Sequence[QueryPart]:
+    """Returns the expressions of a plan. GROUP BY names what is made, or has its number: it comes last."""
+    if node.kind != "Aggregate":
+        return list(node.expressions)
+    return sorted(node.expressions, key=lambda each: (each.kind != "Alias", each.kind in _GROUPS))
+
+
+def _as_field(node: QueryPart, cost: Cost) -> Cost:
+    """Returns the cost of a column as a field of a row. Its name may be the text of its expression."""
+    if node.kind in _STARS:
+        return cost
+    name = texts_of(node) if node.kind in ("Alias", "UnresolvedAttribute") else TEXT * cost.parts
+    return replace(cost, size=cost.size + name + PLACE)
+
+
+def _name(node: QueryPart) -> str:
+    if node.kind in ("UnresolvedFunction", "UnresolvedGenerator"):
+        return ".".join(node.names).lower()
+    return _OPERATORS.get(node.kind, "")
+
+
+def _argument(node: QueryPart, cost: Cost, variables: Mapping[str, _Variable]) -> Argument:
+    own = variables.get(node.names[0].lower()) if node.kind.endswith("Variable") else None
+    named = node.names[-1] if node.names and (node.kind == "Alias" or "Attribute" in node.kind) else ""
+    value = value_of(node)
+    if own is not None and not named:
+        named = node.names[-1]
+    return Argument(cost.size, value, named, cost.elements, own is not None and own.is_accumulator)
+
+
+def _size(node: QueryPart, name: str, given: Sequence[Argument]) -> Size:
     """Returns the size of a call's or an operator's result."""
-    total = sum(sizes)
-    if node.kind in _CONSTANT or name in _CONSTANT_CALLS:
-        return 1 if total else 0
-    if node.kind in ("CaseWhen", "Coalesce") or name in _CHOICES:
-        return max(sizes, default=0)
-    if name in ("repeat", "array_repeat"):
-        copies = _number(given, 1)
-        return sizes[0] * (LARGEST if copies is None else max(1, copies)) if sizes else 0
-    if name in ("sequence", "range"):
-        numbers = [each for each in (_number(given, at) for at in (0, 1)) if each is not None]
-        return abs(numbers[-1] - (numbers[0] if len(numbers) > 1 else 0)) + 1 if numbers else LARGEST
-    if name in ("replace", "regexp_replace"):
-        return _replaced(name, given, sizes)
-    if name in _OF_FIRST:
-        return sizes[0]
-    if name in _SEPARATED:
-        text = given[_SEPARATED[name]].value if len(given) > 1 else None
-        # A variable that is an argument of its own is no array of what is split below.
-        alone = sum(size for each, size in zip(given, sizes, strict=True) if each.kind.endswith("Variable"))
-        return alone + (total - alone) * (max(1, len(text)) if isinstance(text, str) else ELEMENTS)
-    if name in ("format_string", "printf"):
-        text = given[0].value if given else ""
-        return total * (1 + text.count("$") + text.count("<") if isinstance(text, str) else LARGEST)
-    return total * _TIMES.get(name, 1)
+    if node.kind in _CONSTANT:
+        return Size(NUMBER)
+    if node.kind in ("CaseWhen", "Coalesce"):
+        return largest(each.size for each in given)
+    if node.kind == "Cast":
+        return cast(node.names[0] if node.names else "", total(each.size for each in given))
+    if name in RESULTS:
+        return RESULTS[name](given)
+    return total(each.size for each in given)
 
 
-def _replaced(name: str, given: Sequence[QueryPart], sizes: Sequence[float]) -> float:
-    if len(given) < 3:
-        return sum(sizes)  # What is found is removed.
-    old, new = given[1].value, given[2].value
-    if not isinstance(new, str):
-        return sizes[0] * (1 + ELEMENTS * sizes[2])
-    if name == "replace":
-        return sizes[0] * max(1, len(new) / max(1, len(old)) if isinstance(old, str) else len(new))
-    # A pattern may match nothing between any two characters, and a group may be repeated.
-    is_plain = (isinstance(old, str) and not set(old) & set("*?{|^$()\\")) or len(new) == 0
-    return sizes[0] * max(1, len(new) if is_plain else 1 + len(new))
+def _count(node: QueryPart, name: str, given: Sequence[Cost], elements: float) -> Size | None:
+    """Returns how many elements a value has at all levels, where its bytes tell too much."""
+    if name == "sequence":
+        return Size(elements)
+    if name == "from_json" and given:
+        # The shortest element is a digit with a comma; the fields of a struct need not be in the text.
+        return given[0].size * 0.5 + 1
+    return given[0].count if given and node.kind in ("Alias", "UnresolvedExtractValue") else None
 
 
-def _number(given: Sequence[QueryPart], at: int) -> float | None:
-    if len(given) <= at:
-        return None
-    node, sign = given[at], 1
-    while node.kind == "UnaryMinus" and node.children:
-        node, sign = node.children[0], -sign
-    return sign * node.value if isinstance(node.value, (int, float)) else None
-
-
-def _made_rows(node: QueryPart, cost: Cost) -> float:
-    """Returns how many rows an expression makes of one."""
-    made = 1.0
-    for each in _all(node):
-        name = (
-            ".".join(each.names).lower() if each.kind in ("UnresolvedFunction", "UnresolvedGenerator") else ""
-        )
-        if name in _ROWS:
-            made = max(made, cost.size)
-        elif name == "stack":
-            made = max(made, _number(each.children, 0) or LARGEST)
-        elif name == "window" and len(each.children) > 2:
-            made = max(made, MOST_WINDOWS)
-    return made
-
-
-def _made_rows_of_table(node: QueryPart, costs: Sequence[Cost]) -> float:
-    name, given = ".".join(node.names).lower(), list(node.expressions)
-    if name in ("range", "stack"):
-        return max(1, _size(QueryPart("UnresolvedFunction"), "range", given[:2], [1.0] * len(given)))
-    return max(1, sum(cost.size for cost in costs))
-
-
-def _groupings(node: QueryPart) -> float:
-    """Returns how many groupings a GROUP BY stands for: those of CUBE are all subsets."""
-    product = 1.0
-    for each in node.expressions if node.kind == "Aggregate" else ():
-        if each.kind == "Cube":
-            product *= 2.0 ** min(each.value, 1_000)
-        elif each.kind in ("GroupingSets", "Rollup"):
-            product *= each.value + 1
-    return product
-
-
-def _pivoted(expressions: Sequence[QueryPart]) -> float:
-    """Returns how many columns a PIVOT may make: one for each value and aggregate. Values may be written so
-    that they look like aggregates, but not the other way round."""
-    count = len(expressions)
-    values = sum(all(part.kind in _PLAIN_VALUES for part in _all(each)) for each in expressions)
-    values = max(values, count // 2)
-    return max(1, values * (count - values))
-
-
-def _scaled(value: Cost | Mapping[str, Cost]) -> Cost | Mapping[str, Cost]:
-    if isinstance(value, Cost):
-        return value * ELEMENTS
-    return {key: cost * ELEMENTS for key, cost in value.items()}
-
-
-def _most(costs: Iterable[Cost]) -> Cost:
-    found = list(costs)
-    if not found:
-        return Cost()
-    return Cost(max(cost.size for cost in found), max(cost.parts for cost in found))
-
-
-def _sum(costs: Iterable[Cost]) -> Cost:
-    found = list(costs)
-    return Cost(sum(cost.size for cost in found), sum(cost.parts for cost in found))
-
-
-def _all(node: QueryPart) -> Iterable[QueryPart]:
-    left = [node]
-    while left:
-        each = left.pop()
-        yield each
-        left.extend(child for child in each.children if not child.is_plan)
-
-
-def _check_size(cost: Cost) -> None:
-    if cost.size > LARGEST:
-        raise refuse(
-            f"may make a value more than {LARGEST} times as large",
-            "use a column fewer times in what is made of it, and repeat it less",
-        )
-
-
-def _checked(found: _Relation) -> _Relation:
-    if found.parts > MOST_PARTS:
-        raise refuse(
-            f"stands for a query of more than {MOST_PARTS} parts",
-            "read names of a WITH, and columns that are made of others, fewer times; nest fewer loops",
-        )
-    if found.rows > MOST_ROWS:
-        raise refuse(f"makes more than {MOST_ROWS} rows of one", "join fewer generated rows")
-    return found
-
-
-def _check_hint(values: Sequence[Any]) -> None:
-    if any(isinstance(each, (int, float)) and each > _MOST_PARTITIONS for each in values):
-        raise refuse(f"asks for more than {_MOST_PARTITIONS} partitions", "use fewer in the hint")
-
-
-def _check_limit(node: QueryPart) -> None:
-    # Spark allocates as many places at once where the rows are sorted.
-    given = list(node.expressions)
-    for at in range(len(given)):
-        value = _number(given, at)
-        if value is None or value > _MOST_LIMIT:
-            raise refuse(f"has a limit above {_MOST_LIMIT}", f"write a number up to {_MOST_LIMIT}")
+def _times_of(size: Size, variables: set[int]) -> float:
+    """Returns how many times a value has these variables at most; its fields are within it."""
+    found = [(symbol[1], value) for symbol, value in size.times.items() if symbol[0] in variables]
+    return sum(value for name, value in found if not name) + max(
+        (value for name, value in found if name), default=0
+    )

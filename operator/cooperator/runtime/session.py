@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.places import hadoop_settings, is_in_store
-from cooperator.connectors.sql_functions import NO_EXTERNAL_XML
+from cooperator.connectors.sql_functions import XML_OPTIONS
 from cooperator.connectors.stateful import PROVIDER, ROCKSDB
 from cooperator.runtime.api import RuntimeSettings
 from cooperator.runtime.class_path import jars_of, packaged
@@ -67,7 +67,7 @@ def spark_conf(
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
     log4j = (f"-Dlog4j2.configurationFile={packaged('log4j2.xml')}", f"-Dcooperator.log={_log(settings)}")
-    java = " ".join(("-XX:+UseSerialGC", *NO_EXTERNAL_XML, *log4j, *java_options))
+    java = " ".join(("-XX:+UseSerialGC", *XML_OPTIONS, *log4j, *java_options))
     ours = {
         # A failed read of Kafka is tried eight times: a broker may be away for a while.
         "spark.master": f"local[{cores},8]",
@@ -77,7 +77,7 @@ def spark_conf(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.defaultJavaOptions": java,
-        "spark.executor.defaultJavaOptions": " ".join(NO_EXTERNAL_XML),
+        "spark.executor.defaultJavaOptions": " ".join(XML_OPTIONS),
         "spark.local.dir": str(settings.state_dir / "spark"),
         "spark.scheduler.mode": "FAIR",
         "spark.sql.catalogImplementation": "in-memory",
@@ -113,7 +113,7 @@ def spark_conf(
     conf = {**ours, **user}
     for name in ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"):
         if name in user:
-            conf[name] = " ".join((*NO_EXTERNAL_XML, user[name]))
+            conf[name] = " ".join((*XML_OPTIONS, user[name]))
     if not conf["spark.master"].startswith("local"):
         conf["spark.jars"] = ",".join([*map(str, jars), *filter(None, [user.get("spark.jars")])])
         for name in ("spark.driver.host", "spark.driver.bindAddress"):

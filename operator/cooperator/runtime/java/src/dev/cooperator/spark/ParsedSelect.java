@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.BaseGroupingSets;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.ILike;
 import org.apache.spark.sql.catalyst.expressions.Like;
@@ -47,6 +48,7 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Product;
@@ -207,7 +209,7 @@ public final class ParsedSelect {
     tree.add(new Node(parent, kind, node instanceof LogicalPlan, names(node), value(node)));
   }
 
-  /** The names that a node gives to something, or by which it refers to it. */
+  /** The names that a node gives to something, or by which it refers to it; the type of a cast; all other texts. */
   private static List<String> names(TreeNode<?> node) {
     if (node instanceof UnresolvedAttribute attribute) {
       return texts(attribute.nameParts());
@@ -217,6 +219,8 @@ public final class ParsedSelect {
       return List.of(alias.name());
     } else if (node instanceof MultiAlias alias) {
       return texts(alias.names());
+    } else if (node instanceof Cast cast) {
+      return List.of(cast.dataType().sql());
     } else if (node instanceof UnresolvedFunction call) {
       return texts(call.nameParts());
     } else if (node instanceof UnresolvedTableValuedFunction call) {
@@ -228,10 +232,26 @@ public final class ParsedSelect {
     } else if (node instanceof CTERelationRef reference) {
       return List.of(Long.toString(reference.cteId()));
     }
-    return List.of();
+    List<String> found = new ArrayList<>();
+    collect(((Product) node).productIterator(), found);
+    return found;
   }
 
-  /** A literal (a text of any length), the literals of a hint, or the number of sets that group rows. */
+  /** Adds the texts among values, and those that are in them; nodes have their own. */
+  private static void collect(Iterator<?> values, List<String> found) {
+    while (values.hasNext()) {
+      Object value = values.next();
+      if (value instanceof String text) {
+        found.add(text);
+      } else if (value instanceof Iterable<?> several) {
+        collect(several.iterator(), found);
+      } else if (value instanceof Product product && !(value instanceof TreeNode) && !(value instanceof DataType)) {
+        collect(product.productIterator(), found);
+      }
+    }
+  }
+
+  /** A literal (a text or binary of any length), the literals of a hint, or the number of sets that group rows. */
   private static Object value(TreeNode<?> node) {
     if (node instanceof BaseGroupingSets sets) {
       return sets.groupingSets().size();
@@ -246,7 +266,13 @@ public final class ParsedSelect {
       return values;
     }
     if (node instanceof Literal literal) {
-      return literal.value() instanceof UTF8String text ? text.toString() : literal(literal);
+      if (literal.value() instanceof UTF8String text) {
+        return text.toString();
+      }
+      if (literal.value() instanceof byte[] bytes) {
+        return new String(bytes, StandardCharsets.ISO_8859_1);
+      }
+      return literal(literal);
     }
     return null;
   }
