@@ -9,6 +9,8 @@ import java.util.List;
  *
  * @param pool names the task, whose slots have a connection each
  * @param sql the SELECT, which returns the text of each of the columns
+ * @param digest of the table as it was described
+ * @param digestSql the SELECT of the digest as it is now; it has no row without the table
  * @param topic where its records go
  * @param key null: records have no key, or are made of the rows elsewhere
  */
@@ -17,6 +19,8 @@ record TableRead(
     String pool,
     String table,
     String sql,
+    String digest,
+    String digestSql,
     List<TableColumn> columns,
     String topic,
     RowEncoder.Form key,
@@ -34,6 +38,8 @@ record TableRead(
         server.get("pool").asText(),
         node.get("table").asText(),
         node.get("sql").asText(),
+        node.get("digest").asText(),
+        node.get("digest_sql").asText(),
         TableColumn.list(node.get("columns")),
         node.path("topic").asText(),
         RowEncoder.Form.of(node.path("key")),
