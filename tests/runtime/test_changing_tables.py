@@ -23,7 +23,7 @@ from tests.runtime.test_postgres_to_kafka import source, table_of
 pytestmark = pytest.mark.real
 
 LARGE = 2**40
-TOLD_S = 20
+PATIENCE_S, TOLD_S = 180, 20
 MADE = (
     "CREATE TABLE {t} (id bigserial PRIMARY KEY, n integer, word text, mood {t}_mood); "
     "INSERT INTO {t} (n, word) VALUES (1, 'a')"
@@ -141,7 +141,7 @@ def test_a_planned_batch_is_read_in_the_shape_that_its_table_has_got_meanwhile(
     config |= {"key.converter": "json-schema", "value.converter": "json-schema"}
     tasks = spark.start_connector(unique, config, len(tables))
     for table in tables:
-        eventually(lambda table=table: len(spark.records(table)) == 1, 60, table)
+        eventually(lambda table=table: len(spark.records(table)) == 1, PATIENCE_S, table)
         assert envelope(spark.records(table)[0][1])[0] == BEFORE
 
     def change_all() -> None:
@@ -151,7 +151,9 @@ def test_a_planned_batch_is_read_in_the_shape_that_its_table_has_got_meanwhile(
     before_next_batch(change_all)
     insert(postgres, list(tables))
     for table, change in tables.items():
-        eventually(lambda table=table: len(spark.records(table)) == 2, 60, f"{table}: {spark.heard.texts}")
+        eventually(
+            lambda table=table: len(spark.records(table)) == 2, PATIENCE_S, f"{table}: {spark.heard.texts}"
+        )
         key, value = spark.records(table)[1]
         assert (table, envelope(key)[1], *envelope(value)) == (table, change.key, change.types, change.values)
     assert spark.unharmed(tasks)
@@ -159,7 +161,7 @@ def test_a_planned_batch_is_read_in_the_shape_that_its_table_has_got_meanwhile(
     first = next(iter(tables))
     run(postgres, "ALTER TABLE {t} ADD last text DEFAULT 'z'", t=first)
     insert(postgres, [first])
-    eventually(lambda: len(spark.records(first)) == 3, 60, f"{spark.heard.texts}")
+    eventually(lambda: len(spark.records(first)) == 3, PATIENCE_S, f"{spark.heard.texts}")
     assert envelope(spark.records(first)[2][1])[1]["last"] == "z"
     spark.stop(*tasks)
 
@@ -177,11 +179,11 @@ def test_a_select_sees_the_columns_that_its_table_has(
         table = f"{table_of(unique)}_{len(sql)}"
         make(postgres, table)
         tasks = spark.start_connector(table, source(postgres, tables=table, transform_sql=sql), 1)
-        eventually(lambda table=table: len(spark.records(table)) == 1, 60)
+        eventually(lambda table=table: len(spark.records(table)) == 1, PATIENCE_S)
         change = CHANGES["larger"].statements + "; " + CHANGES["add"].statements
         before_next_batch(lambda table=table, change=change: run(postgres, change, t=table))
         insert(postgres, [table])
-        eventually(lambda table=table: len(spark.records(table)) == 2, 60, f"{spark.heard.texts}")
+        eventually(lambda table=table: len(spark.records(table)) == 2, PATIENCE_S, f"{spark.heard.texts}")
         assert json.loads(spark.records(table)[1][1]) == {"id": 2, "n": LARGE, "word": "b", "more": "x"}
         spark.stop(*tasks)
 
@@ -193,10 +195,10 @@ def test_avro_is_registered_anew_and_what_the_registry_refuses_is_named(
     make(postgres, table)
     config = source(postgres, tables=table, schema_registry_url=registry.url)
     tasks = spark.start_connector(unique, {**config, "value.converter": "avro"}, 1)
-    eventually(lambda: len(spark.records(table)) == 1, 60)
+    eventually(lambda: len(spark.records(table)) == 1, PATIENCE_S)
     run(postgres, f"{CHANGES['add'].statements}; ALTER TABLE {{t}} ALTER n TYPE bigint", t=table)
     run(postgres, f"INSERT INTO {{t}} (n) VALUES ({LARGE})", t=table)
-    eventually(lambda: len(spark.records(table)) == 2, 60)
+    eventually(lambda: len(spark.records(table)) == 2, PATIENCE_S)
     read = AvroReader(SchemaRegistryClient({"url": registry.url}))
     wanted = {"id": 2, "n": LARGE, "word": None, "mood": None, "more": "x"}
     assert read(spark.records(table)[1][1])[1] == wanted
@@ -255,7 +257,7 @@ def test_what_cannot_be_read_on_is_told_with_names_and_remedy(
         make(postgres, table)
         spark.start_connector(table, {**source(postgres, tables=table), **broken.options}, 1)
     for table, broken in tables.items():
-        eventually(lambda table=table: len(spark.records(table)) == 1, 60, table)
+        eventually(lambda table=table: len(spark.records(table)) == 1, PATIENCE_S, table)
         run(postgres, broken.statements, t=table)
     for table, broken in tables.items():
         task = TaskId(table, 0)
@@ -281,7 +283,7 @@ def test_a_name_that_means_another_table_for_new_sessions_is_told(
     run(postgres, "CREATE TABLE {t}_other.{t} (LIKE {t} INCLUDING ALL)", t=table)
     config = source(postgres, tables=table, **{"connection.user": role})
     [instance, task] = spark.start_connector(unique, config, 1)
-    eventually(lambda: len(spark.records(table)) == 1, 60)
+    eventually(lambda: len(spark.records(table)) == 1, PATIENCE_S)
 
     def rename() -> None:
         """The reader's sessions end, as those of a pool do at some time."""

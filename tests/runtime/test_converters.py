@@ -38,8 +38,8 @@ ROW = pa.struct(
         ("many", pa.list_(pa.int32())),
     ]
 )
-MILLISECONDS = st.integers(-(10**12), 10**13).map(
-    lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+MOMENTS = st.integers(-(10**15), 10**16).map(
+    lambda us: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
 )
 ROWS = st.fixed_dictionaries(
     {
@@ -51,7 +51,7 @@ ROWS = st.fixed_dictionaries(
         "text": st.none() | st.text(),
         "raw": st.none() | st.binary(),
         "day": st.none() | st.dates(date(1900, 1, 1), date(2200, 1, 1)),
-        "at": st.none() | MILLISECONDS,
+        "at": st.none() | MOMENTS,
         "many": st.none() | st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)),
     }
 )
@@ -178,7 +178,13 @@ NAMED = st.fixed_dictionaries(
     {"type": KINDS},
     optional={
         "name": st.sampled_from(
-            [f"org.apache.kafka.connect.data.{name}" for name in ("Decimal", "Timestamp", "Date", "Time")]
+            [
+                *(
+                    f"org.apache.kafka.connect.data.{name}"
+                    for name in ("Decimal", "Timestamp", "Date", "Time")
+                ),
+                *(f"io.debezium.time.{name}" for name in ("MicroTimestamp", "ZonedTimestamp")),
+            ]
         ),
         "parameters": st.fixed_dictionaries({"scale": st.integers(-50, 50).map(str) | st.text(max_size=2)}),
         "optional": st.booleans(),

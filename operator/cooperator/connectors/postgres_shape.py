@@ -20,9 +20,10 @@ SELECT name, json_build_object(
   'kind', relkind,
   'is_standby', pg_is_in_recovery(),
   'columns', (
-    SELECT coalesce(json_agg(json_build_array(attname, format_type(atttypid, atttypmod), attnotnull)
-      ORDER BY attnum), '[]')
-    FROM pg_attribute WHERE attrelid = described.oid AND attnum > 0 AND NOT attisdropped),
+    SELECT coalesce(json_agg(json_build_array(attname, CASE typbasetype WHEN 'inet'::regtype THEN 'inet'
+      ELSE format_type(atttypid, atttypmod) END, attnotnull) ORDER BY attnum), '[]')
+    FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+    WHERE attrelid = described.oid AND attnum > 0 AND NOT attisdropped),
   'unique', (
     SELECT coalesce(json_agg(names ORDER BY indisprimary DESC, indexrelid), '[]') FROM (
       SELECT indisprimary, indexrelid, (

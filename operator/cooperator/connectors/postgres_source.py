@@ -176,6 +176,13 @@ class SourceTable:
     origin: str = ""
     sequences: Sequence[Numbers] = ()
     digest: str = ""
+    followed: Sequence[str] = ()
+    """The columns of its positions."""
+
+    @property
+    def names_of_row(self) -> Sequence[str]:
+        """The columns by which messages name a row."""
+        return self.key or self.followed
 
     @property
     def digest_query(self) -> str:
@@ -246,7 +253,7 @@ class SourceTable:
         from psycopg import sql
 
         names = sql.SQL(", ").join(
-            sql.SQL("{}::text").format(sql.Identifier(column.name)) for column in self.columns
+            sql.SQL(column.text_sql).format(sql.Identifier(column.name)) for column in self.columns
         )
         query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
             names, identifier(self.name), self._between(start, end), self._order
@@ -316,9 +323,10 @@ def described(
     if shape.is_standby:
         problem = "leads to a standby, which does not show the transactions that write: rows would be skipped"
         raise _refused("connection.url", None, problem, "connect to the primary", passing=True)
-    parts, counting = [], None
+    parts, counting, followed = [], None, list[str]()
     if "timestamp" in options.mode:
         _check_columns("timestamp.column.name", name, options.timestamps, shape.columns)
+        followed += options.timestamps
         zoned = any("with time zone" in shape.columns[column] for column in options.timestamps)
         first = sql.SQL(", ").join(map(sql.Identifier, options.timestamps))
         kind = sql.SQL("timestamptz" if zoned else "timestamp")
@@ -328,6 +336,7 @@ def described(
     if "incrementing" in options.mode:
         column = options.incrementing or _counting(name, shape)
         _check_columns("incrementing.column.name", name, [column], shape.columns)
+        followed.append(column)
         if options.validate_non_null and column not in shape.not_null:
             raise _nullable("incrementing.column.name", name, [column])
         if not parts:
@@ -346,6 +355,7 @@ def described(
         shape.origin(counting),
         shape.numbers_of(counting) if counting is not None else (),
         shape.digest,
+        followed,
     )
 
 

@@ -201,6 +201,9 @@ class TableBatches(SparkBatches):
             "digest": table.digest,
             "digest_sql": table.digest_query,
             "columns": [column.spec for column in table.columns],
+            "row": [
+                number for number, column in enumerate(table.columns) if column.name in table.names_of_row
+            ],
             "topic": self._topic(each.partition),
             **(forms.specs() if forms is not None else {}),
         }

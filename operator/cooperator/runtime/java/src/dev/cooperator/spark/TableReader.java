@@ -21,6 +21,7 @@ import org.postgresql.jdbc.PgConnection;
  */
 final class TableReader implements PartitionReader<InternalRow> {
   private static final int FETCHED_ROWS = 2_000;
+  private static final int SHOWN = 60;
 
   /** A statement that names what is not there, such as a column that was renamed. */
   private static final String REFUSED_CLASS = "42";
@@ -195,7 +196,7 @@ final class TableReader implements PartitionReader<InternalRow> {
     }
   }
 
-  private byte[] encoded(RowEncoder encoder, TableRead read) {
+  private byte[] encoded(RowEncoder encoder, TableRead read) throws SQLException {
     try {
       return encoder.encode(texts);
     } catch (RowEncoder.Refused refused) {
@@ -203,19 +204,29 @@ final class TableReader implements PartitionReader<InternalRow> {
     }
   }
 
-  private static KafkaException refused(TableRead read, TableColumn column, String text, Throwable error) {
-    String shown = text.length() > 60 ? text.substring(0, 60) + "…" : text;
+  private KafkaException refused(TableRead read, TableColumn column, String text, Throwable error)
+      throws SQLException {
+    List<String> row = new ArrayList<>();
+    for (int index : read.row()) {
+      row.add(read.columns().get(index).name() + " = " + shown(results.getString(index + 1)));
+    }
     return new KafkaException(
         "table "
             + read.table()
+            + ", row "
+            + String.join(", ", row)
             + ": column "
             + column.name()
             + " has the value "
-            + shown
+            + shown(text)
             + ", which is no value of a record ("
             + error.getMessage()
             + "): change it, or read a view without it",
         error);
+  }
+
+  private static String shown(String text) {
+    return text != null && text.length() > SHOWN ? text.substring(0, SHOWN) + "…" : text;
   }
 
   private void closeResults() throws SQLException {
