@@ -158,6 +158,14 @@ def test_bytes_that_are_no_avro_are_reported_as_such(
         ),
         (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is invalid"),
         (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is invalid"),
+        *(
+            (
+                b'{"schema": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "payload": "%s"}'
+                % time,
+                "no time with a zone and 6 digits",
+            )
+            for time in (b"2026-11-28T12:30:45", b"2026-11-28T12:30:45.1234567Z")
+        ),
         (
             b'{"schema": {"type": "struct", "fields": [{"field": "a", "type": "string"}]}, "payload": {}}',
             "payload.a is null",
@@ -167,6 +175,24 @@ def test_bytes_that_are_no_avro_are_reported_as_such(
 def test_values_that_are_no_envelope_are_reported_as_such(envelope: bytes, problem: str) -> None:
     with pytest.raises(Undecodable, match=problem):
         read_envelope(envelope)
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "moment"),
+    [
+        ('"int64", "name": "org.apache.kafka.connect.data.Timestamp"', "1500", "1970-01-01T00:00:01.500Z"),
+        ('"int64", "name": "io.debezium.time.MicroTimestamp"', "-1", "1969-12-31T23:59:59.999999Z"),
+        (
+            '"string", "name": "io.debezium.time.ZonedTimestamp"',
+            '"2026-11-28T14:00:00.1234560+01:30"',
+            "2026-11-28T12:30:00.123456Z",
+        ),
+    ],
+)
+def test_times_of_connect_and_of_debezium_are_instants(schema: str, payload: str, moment: str) -> None:
+    envelope = f'{{"schema": {{"type": {schema}}}, "payload": {payload}}}'.encode()
+    kind, value = read_envelope(envelope)
+    assert (kind, value) == (pa.timestamp("us", tz="UTC"), datetime.fromisoformat(moment))
 
 
 JSON = st.recursive(

@@ -6,6 +6,7 @@ Spark's plan once the types are settled (``planned_decoding``).
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -125,6 +126,7 @@ def read_envelope(data: bytes) -> "tuple[pa.DataType, Any]":
 
 _CONNECT = "org.apache.kafka.connect.data."
 _DEBEZIUM = "io.debezium.time."
+_BELOW_MICROS = re.compile(r"[.,]\d{6}\d*[1-9]")
 _WITH_MICROS = (f"{_DEBEZIUM}MicroTimestamp", f"{_DEBEZIUM}ZonedTimestamp")
 _PRIMITIVES = {
     "boolean": ("bool", bool),
@@ -201,8 +203,8 @@ def _value(payload: Any, schema: Mapping[str, Any], where: str) -> Any:
         return _EPOCH + timedelta(microseconds=payload)
     if logical == "ZonedTimestamp":
         found = datetime.fromisoformat(payload)
-        if found.tzinfo is None:
-            raise Undecodable(f"{where} is {payload[:100]}, which has no zone")
+        if found.tzinfo is None or _BELOW_MICROS.search(payload):
+            raise Undecodable(f"{where} is {payload[:100]}, no time with a zone and 6 digits")
         return found
     if logical == "Date":
         return date(1970, 1, 1) + timedelta(days=payload)
