@@ -47,6 +47,11 @@ CHANGES: dict[str, Change] = {
     "add": Change(
         "ALTER TABLE {t} ADD more text DEFAULT 'x'", {**BEFORE, "more": "string"}, {**ROW, "more": "x"}
     ),
+    "address": Change(
+        "ALTER TABLE {t} ADD host inet DEFAULT '10.0.0.1'",
+        {**BEFORE, "host": "string"},
+        {**ROW, "host": "10.0.0.1"},
+    ),
     "drop": Change(
         "ALTER TABLE {t} DROP word",
         {name: kind for name, kind in BEFORE.items() if name != "word"},
@@ -240,6 +245,10 @@ BREAKS: dict[str, Break] = {
         "TRUNCATE {t} RESTART IDENTITY",
         "gets numbers of sequence {t}_id_seq, which was restarted or altered after rows up to",
     ),
+    "infinite": Break(
+        "ALTER TABLE {t} ADD day date; INSERT INTO {t} (n, day) VALUES (2, 'infinity')",
+        "table {t}, row id = 2: column day has the value infinity, which is no value of a record (use",
+    ),
     "cached": Break("ALTER SEQUENCE {t}_id_seq CACHE 10", "from which sessions take 10 numbers at a time"),
     "selected": Break(
         "ALTER TABLE {t} DROP word; INSERT INTO {t} (n) VALUES (2)",
@@ -258,7 +267,10 @@ def test_what_cannot_be_read_on_is_told_with_names_and_remedy(
         spark.start_connector(table, {**source(postgres, tables=table), **broken.options}, 1)
     for table, broken in tables.items():
         eventually(lambda table=table: len(spark.records(table)) == 1, PATIENCE_S, table)
-        run(postgres, broken.statements, t=table)
+        with postgres.session() as session:
+            # At once, so that no look falls between them.
+            session.execute(broken.statements.format(t=table).encode())
+            session.commit()
     for table, broken in tables.items():
         task = TaskId(table, 0)
         eventually(lambda task=task: spark.heard.of(task)[-1:] == [("failed", 1)], TOLD_S, table)
