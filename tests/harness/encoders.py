@@ -4,7 +4,7 @@ import base64
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +20,7 @@ from cooperator.connectors.registry import avro_schema, registry_client, schema_
 
 Encode = Callable[[Any], bytes]
 _EPOCH = date(1970, 1, 1).toordinal()
+_UNITS = {"ms": "milliseconds", "us": "microseconds"}
 
 
 def encoder(
@@ -87,8 +88,11 @@ def connect_payload(value: Any, kind: pa.DataType) -> Any:
         size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
         return base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
     if isinstance(value, datetime):
+        if kind.unit == "us" and kind.tz is not None:
+            return value.isoformat().replace("+00:00", "Z")
         # A time without a zone is UTC, as everywhere in Connect.
-        return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+        at = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(**{_UNITS[kind.unit]: 1})
     if isinstance(value, date):
         return value.toordinal() - _EPOCH
     return _plain(value)
@@ -112,8 +116,8 @@ def text_bytes(value: Any) -> bytes:
 class AvroWriter:
     """Writes values of one type as Avro.
 
-    The schema is registered under ``<topic>-key`` or ``<topic>-value``, as Connect's converter does. Times
-    are milliseconds; everything is nullable.
+    The schema is registered under ``<topic>-key`` or ``<topic>-value``, as Connect's converter does.
+    Everything is nullable.
     """
 
     def __init__(

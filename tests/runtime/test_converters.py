@@ -39,8 +39,8 @@ ROW = pa.struct(
         ("many", pa.list_(pa.int32())),
     ]
 )
-MILLISECONDS = st.integers(-(10**12), 10**13).map(
-    lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+MOMENTS = st.integers(-(10**15), 10**16).map(
+    lambda us: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
 )
 ROWS = st.fixed_dictionaries(
     {
@@ -52,7 +52,7 @@ ROWS = st.fixed_dictionaries(
         "text": st.none() | st.text(),
         "raw": st.none() | st.binary(),
         "day": st.none() | st.dates(date(1900, 1, 1), date(2200, 1, 1)),
-        "at": st.none() | MILLISECONDS,
+        "at": st.none() | MOMENTS,
         "many": st.none() | st.lists(st.none() | st.integers(-(2**31), 2**31 - 1)),
     }
 )
@@ -159,6 +159,14 @@ def test_bytes_that_are_no_avro_are_reported_as_such(
         ),
         (b'{"schema": {"type": "int9"}, "payload": 1}', "its schema or payload is invalid"),
         (b'{"schema": {"type": "bytes"}, "payload": "%"}', "its schema or payload is invalid"),
+        *(
+            (
+                b'{"schema": {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "payload": "%s"}'
+                % time,
+                "no time with a zone and 6 digits",
+            )
+            for time in (b"2026-11-28T12:30:45", b"2026-11-28T12:30:45.1234567Z")
+        ),
         (
             b'{"schema": {"type": "struct", "fields": [{"field": "a", "type": "string"}]}, "payload": {}}',
             "payload.a is null",
@@ -170,6 +178,24 @@ def test_values_that_are_no_envelope_are_reported_as_such(envelope: bytes, probl
         read_envelope(envelope)
 
 
+@pytest.mark.parametrize(
+    ("schema", "payload", "moment"),
+    [
+        ('"int64", "name": "org.apache.kafka.connect.data.Timestamp"', "1500", "1970-01-01T00:00:01.500Z"),
+        ('"int64", "name": "io.debezium.time.MicroTimestamp"', "-1", "1969-12-31T23:59:59.999999Z"),
+        (
+            '"string", "name": "io.debezium.time.ZonedTimestamp"',
+            '"2026-11-28T14:00:00.1234560+01:30"',
+            "2026-11-28T12:30:00.123456Z",
+        ),
+    ],
+)
+def test_times_of_connect_and_of_debezium_are_instants(schema: str, payload: str, moment: str) -> None:
+    envelope = f'{{"schema": {{"type": {schema}}}, "payload": {payload}}}'.encode()
+    kind, value = read_envelope(envelope)
+    assert (kind, value) == (pa.timestamp("us", tz="UTC"), datetime.fromisoformat(moment))
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800"),
     lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=3), parts, max_size=3),
@@ -179,7 +205,13 @@ NAMED = st.fixed_dictionaries(
     {"type": KINDS},
     optional={
         "name": st.sampled_from(
-            [f"org.apache.kafka.connect.data.{name}" for name in ("Decimal", "Timestamp", "Date", "Time")]
+            [
+                *(
+                    f"org.apache.kafka.connect.data.{name}"
+                    for name in ("Decimal", "Timestamp", "Date", "Time")
+                ),
+                *(f"io.debezium.time.{name}" for name in ("MicroTimestamp", "ZonedTimestamp")),
+            ]
         ),
         "parameters": st.fixed_dictionaries({"scale": st.integers(-50, 50).map(str) | st.text(max_size=2)}),
         "optional": st.booleans(),

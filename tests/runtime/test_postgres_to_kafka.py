@@ -299,7 +299,7 @@ def test_avro_is_written_with_schemas_of_the_tables_columns(
 def test_columns_that_the_table_lacks_are_refused_at_the_start(
     spark: SparkBench, postgres: Postgres, unique: str, options: dict[str, str], problem: str
 ) -> None:
-    postgres.query("CREATE TABLE IF NOT EXISTS refused (a integer NOT NULL, b integer, at timestamptz)")
+    postgres.query("CREATE TABLE IF NOT EXISTS refused (a integer PRIMARY KEY, b integer, at timestamptz)")
     task = TaskId(unique, 0)
     spark.start(task, {**source(postgres, tables="refused"), **options, "task.units": "refused"})
     eventually(lambda: spark.heard.of(task) == [("failed", 1)], 60)

@@ -74,7 +74,7 @@ class FakeTables:
     def __init__(self, database: Database, happens: Callable[[], None]) -> None:
         self._database, self._happens = database, happens
 
-    def observe(self, tables: Collection[Partition]) -> Mapping[Partition, Observed]:
+    def observe(self, tables: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         ceilings = {
             table: max((position for position, _ in self._database.visible[table]), default="")
             for table in tables
@@ -95,6 +95,8 @@ class FakeTables:
     def between(self, table: Partition, start: str, end: str) -> list[Row]:
         rows = self._database.visible[table]
         return sorted(row for row in rows if int(start or "0") < row[0] <= int(end))
+
+    def renew(self) -> None: ...
 
     def interrupt(self) -> None: ...
 

@@ -17,7 +17,7 @@ class CountingTables:
         self.writing: dict[Partition, frozenset[str]] = {}
         self.asked: list[str] = []
 
-    def observe(self, tables: Collection[Partition]) -> Mapping[Partition, Observed]:
+    def observe(self, tables: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         self.asked.append("observe")
         return {
             table: Observed(
@@ -35,6 +35,8 @@ class CountingTables:
         first = int(start or "0")
         rows = min(limit, int(ceiling) - first)
         return Bound(str(first + rows), rows) if rows > 0 else None
+
+    def renew(self) -> None: ...
 
     def interrupt(self) -> None: ...
 

@@ -38,7 +38,11 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bytea": st.binary(max_size=20),
     "date": st.dates(),
     "timestamp without time zone": TIMES,
-    "timestamp(3) with time zone": TIMES.map(lambda at: at.replace(tzinfo=UTC)),
+    "timestamp(6) with time zone": TIMES.map(lambda at: at.replace(tzinfo=UTC)),
+    "timestamp(3) without time zone": TIMES.map(
+        lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000)
+    ),
+    "timestamp(0) with time zone": TIMES.map(lambda at: at.replace(microsecond=0, tzinfo=UTC)),
     "numeric(10,2)": st.decimals(-(10**7), 10**7, places=2),
     "numeric(38,0)": st.integers(-(10**37), 10**37).map(Decimal),
     "jsonb": TEXTS,

@@ -100,6 +100,15 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_day", "date", "date", _DAYS),
     Column("a_moment", "timestamp with time zone", "timestamp", _MOMENTS),
     Column("a_clock", "timestamp without time zone", "timestamp_ntz", _CLOCKS),
+    Column(
+        "a_milli",
+        "timestamp(3) with time zone",
+        "timestamp",
+        {"2026-11-28 12:30:45.123+00": "2026-11-28T12:30:45.123000Z", "infinity": "infinity"},
+    ),
+    Column(
+        "a_second", "timestamp(0)", "timestamp_ntz", {"1890-01-01 00:00:01": "1890-01-01T00:00:01.000000"}
+    ),
     Column("a_time", "time", "string", _same("00:00:00", "23:59:59.999999", "24:00:00")),
     Column("a_timetz", "timetz", "string", _same("12:30:45.123456+05:45")),
     Column("an_interval", "interval", "string", _same("1 year 2 mons -3 days +04:05:06.789012")),
@@ -112,8 +121,11 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column("a_jsonb", "jsonb", "string", _same('{"a": [null, 1.10], "b": 1}', "null", '"text"')),
     Column("an_inet", "inet", "string", _same("10.0.0.1", "10.0.0.0/8", "::1")),
-    Column("a_cidr", "cidr", "string", _same("10.0.0.0/8")),
+    Column("a_host", "host", "string", _same("10.0.0.1", "10.0.0.0/8")),
+    Column("inets", "inet[]", "json", {"{10.0.0.1,::/0}": '["10.0.0.1","::/0"]'}),
+    Column("a_cidr", "cidr", "string", _same("10.0.0.0/8", "10.0.0.1/32", "::1/128")),
     Column("a_mac", "macaddr", "string", _same("08:00:2b:01:02:03")),
+    Column("a_long_mac", "macaddr8", "string", _same("08:00:2b:01:02:03:04:05")),
     Column("a_range", "int4range", "string", _same("[1,5)", "empty", "(,)")),
     Column("moments", "tstzrange", "string", _same('["2026-10-25 00:30:00+00","2026-10-25 01:30:00+00")')),
     Column("a_mood", "feeling", "string", _same("so sad")),
@@ -151,6 +163,7 @@ class FromPostgres(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         if world.postgres.query("SELECT to_regtype('feeling')::text") == [(None,)]:
             world.postgres.query("CREATE TYPE feeling AS ENUM ('happy', 'so sad')")
+            world.postgres.query("CREATE DOMAIN host AS inet")
         columns = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
         world.postgres.query(f'CREATE TABLE "{flock.name}" (id integer PRIMARY KEY, {columns})')
         world.postgres.query(f'INSERT INTO "{flock.name}" (id) VALUES (1)')
@@ -221,6 +234,7 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
         ),
         "org.apache.kafka.connect.data.Date": lambda: day_text(value),
         "org.apache.kafka.connect.data.Timestamp": lambda: moment_text(value * 1_000),
+        "io.debezium.time.MicroTimestamp": lambda: moment_text(value, ""),
     }
     if make := logical.get(schema.get("name", "")):
         return make()

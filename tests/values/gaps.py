@@ -93,49 +93,25 @@ _BY_RECORD: tuple[Listed, ...] = (
 )
 
 _FROM_POSTGRES: tuple[Listed, ...] = (
-    Gap(TABLES, "inet", ("10.0.0.1", "::1"), "an address becomes a network: 10.0.0.1/32", "3.3"),
-    Gap(
-        "postgres-to-kafka, json-schema",
-        "timestamp *",
-        (
-            "2026-11-28 12:30:45.123456+00",
-            "2026-11-28 12:30:45.123456",
-            "9999-12-31 23:59:59.999999+00",
-            "9999-12-31 23:59:59.999999",
-        ),
-        "microseconds are rounded to milliseconds, up into the next year",
-        "3.3",
-    ),
-    Gap(
+    Refusal(
         TABLES,
         "date",
         ("0044-03-15 BC", "10000-01-01", "infinity"),
-        "the task stops; its message names table, column, value and remedy, but no key",
-        "3.8",
+        "records have dates of the years 1 to 9999",
         alone=True,
     ),
-    Gap(
+    Refusal(
         TABLES,
-        "timestamp with time zone",
+        "timestamp*",
         ("0044-03-15 12:00:00+00 BC", "10000-01-01 00:00:00+00", "infinity"),
-        "the task stops; its message names table, column, value and remedy, but no key",
-        "3.8",
+        "records have times of the years 1 to 9999",
         alone=True,
     ),
-    Gap(
-        TABLES,
-        "timestamp without time zone",
-        ("infinity",),
-        "the task stops; its message names table, column, value and remedy, but no key",
-        "3.8",
-        alone=True,
-    ),
-    Gap(
+    Refusal(
         "postgres-to-kafka, json-schema",
         "numeric(10,2)",
         ("NaN",),
-        "the task stops; its message names table, column, value and remedy, but no key",
-        "3.8",
+        "Connect's decimals have no such number",
         alone=True,
     ),
 )

@@ -6,6 +6,7 @@ Spark's plan once the types are settled (``planned_decoding``).
 """
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -155,6 +156,9 @@ def read_envelope(data: bytes) -> "tuple[pa.DataType, Any]":
 
 
 _CONNECT = "org.apache.kafka.connect.data."
+_DEBEZIUM = "io.debezium.time."
+_BELOW_MICROS = re.compile(r"[.,]\d{6}\d*[1-9]")
+_WITH_MICROS = (f"{_DEBEZIUM}MicroTimestamp", f"{_DEBEZIUM}ZonedTimestamp")
 _PRIMITIVES = {
     "boolean": ("bool", bool),
     "int8": ("int8", int),
@@ -171,10 +175,16 @@ EXACT = Context(prec=100)
 """For decimals that columns can have; Python's own context rounds to 28 digits."""
 
 
+def _logical(schema: Mapping[str, Any]) -> str:
+    """Returns the name of a logical type, Connect's or Debezium's for times with microseconds."""
+    name = str(schema.get("name", ""))
+    return name.removeprefix(_DEBEZIUM if name in _WITH_MICROS else _CONNECT)
+
+
 def _type(schema: Mapping[str, Any]) -> "pa.DataType":
     import pyarrow as pa
 
-    kind, logical = schema["type"], str(schema.get("name", "")).removeprefix(_CONNECT)
+    kind, logical = schema["type"], _logical(schema)
     if kind == "struct":
         return pa.struct([pa.field(one["field"], _type(one)) for one in schema["fields"]])
     if kind == "array":
@@ -183,7 +193,7 @@ def _type(schema: Mapping[str, Any]) -> "pa.DataType":
         return pa.map_(_type(schema["keys"]), _type(schema["values"]))
     if logical == "Decimal":
         return pa.decimal128(_DIGITS, int(schema["parameters"]["scale"]))
-    if logical == "Timestamp":
+    if logical in ("Timestamp", "MicroTimestamp", "ZonedTimestamp"):
         return pa.timestamp("us", tz="UTC")
     if logical in ("Date", "Time"):
         return pa.date32() if logical == "Date" else pa.string()
@@ -191,7 +201,7 @@ def _type(schema: Mapping[str, Any]) -> "pa.DataType":
 
 
 def _value(payload: Any, schema: Mapping[str, Any], where: str) -> Any:
-    kind, logical = schema["type"], str(schema.get("name", "")).removeprefix(_CONNECT)
+    kind, logical = schema["type"], _logical(schema)
     if payload is None:
         if not schema.get("optional") and "default" not in schema:
             raise Undecodable(f"{where} is null, which its schema does not allow")
@@ -220,6 +230,13 @@ def _value(payload: Any, schema: Mapping[str, Any], where: str) -> Any:
         raise Undecodable(f"{where} is {json.dumps(payload)[:100]}, not of type {kind}")
     if logical == "Timestamp":
         return _EPOCH + timedelta(milliseconds=payload)
+    if logical == "MicroTimestamp":
+        return _EPOCH + timedelta(microseconds=payload)
+    if logical == "ZonedTimestamp":
+        found = datetime.fromisoformat(payload)
+        if found.tzinfo is None or _BELOW_MICROS.search(payload):
+            raise Undecodable(f"{where} is {payload[:100]}, no time with a zone and 6 digits")
+        return found
     if logical == "Date":
         return date(1970, 1, 1) + timedelta(days=payload)
     if logical == "Time":

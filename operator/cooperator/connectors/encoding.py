@@ -1,11 +1,12 @@
 """The forms of keys and values that are written to topics, as Kafka Connect's converters write them.
 
 ``json`` is the plain value; ``json-schema`` is Connect's envelope of ``schema`` and ``payload``, with its
-logical types for decimals, dates and times, as its JsonConverter reads and writes it; ``string`` is text. The
-types of values are Arrow's.
+logical types for decimals, dates and times, as its JsonConverter reads and writes it; ``string`` is text.
+Connect's times have milliseconds, so those with more digits have the types that Debezium gave them. The types
+of values are Arrow's.
 """
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import model_validator
 
@@ -21,6 +22,8 @@ _EXPECTED = (
 )
 
 _LOGICAL = "org.apache.kafka.connect.data."
+_MICROS: Final = {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1}
+_ZONED: Final = {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1}
 _PRIMITIVES = {
     "bool": "boolean",
     "int8": "int8",
@@ -62,6 +65,8 @@ def connect_schema(kind: "pa.DataType", field: str | None = None) -> dict[str, A
         return {"type": "bytes", **logical, **named}
     if pa.types.is_date(kind):
         return {"type": "int32", "name": f"{_LOGICAL}Date", "version": 1, **named}
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) and kind.unit == "ms":
         return {"type": "int64", "name": f"{_LOGICAL}Timestamp", "version": 1, **named}
+    if pa.types.is_timestamp(kind):
+        return {**(_MICROS if kind.tz is None else _ZONED), **named}
     return {"type": _PRIMITIVES[str(kind)], **named}

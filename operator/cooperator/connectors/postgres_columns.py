@@ -2,14 +2,17 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_DIGITS: Final = 38  # of Spark's decimals
 _NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
-_SIZE = re.compile(r"\(\d+\)")
+_SIZE = re.compile(r"\((\d+)\)")
+_MILLIS: Final = 3
+"""Digits of a second's fraction that Connect's type of times has."""
+_MICROS: Final = 6
 _KINDS: Final = {
     "boolean": "BOOL",
     "smallint": "INT16",
@@ -31,7 +34,6 @@ _ALIASES: Final = {
     "FLOAT64": "float64",
     "BINARY": "binary",
     "DATE": "date32",
-    "TIMESTAMP": "timestamp[us]",
     "STRING": "string",
 }
 
@@ -65,14 +67,26 @@ class Column:
         return "DECIMAL" if self.decimal else _KINDS.get(_SIZE.sub("", self._element), "STRING")
 
     @property
+    def text_sql(self) -> Literal["{}::text", "abbrev({})"]:
+        """The expression of a value as the database writes it: a cast makes a network of an address."""
+        return "abbrev({})" if self.type == "inet" else "{}::text"
+
+    @property
+    def fraction_digits(self) -> int:
+        """The digits of a second's fraction that its times have at most, as Arrow counts them: 3 or 6."""
+        size = _SIZE.search(self._element)
+        return _MILLIS if size is not None and int(size[1]) <= _MILLIS else _MICROS
+
+    @property
     def arrow(self) -> "pa.DataType":
         """The Arrow type of its values."""
         import pyarrow as pa
 
         if self.decimal:
             kind: pa.DataType = pa.decimal128(*self.decimal)
-        elif self.kind == "TIMESTAMP_UTC":
-            kind = pa.timestamp("us", tz="UTC")
+        elif self._is_time:
+            unit: Literal["ms", "us"] = "ms" if self.fraction_digits == _MILLIS else "us"
+            kind = pa.timestamp(unit, tz="UTC" if self.kind == "TIMESTAMP_UTC" else None)
         else:
             kind = pa.type_for_alias(_ALIASES[self.kind])
         return pa.list_(kind) if self.is_list else kind
@@ -80,7 +94,12 @@ class Column:
     @property
     def spec(self) -> list[object]:
         """The column as ``TableColumn.java`` reads it."""
-        return [self.name, self.kind, self.is_list, *(self.decimal or (0, 0))]
+        digits = (self.fraction_digits, 0) if self._is_time else (0, 0)
+        return [self.name, self.kind, self.is_list, *(self.decimal or digits)]
+
+    @property
+    def _is_time(self) -> bool:
+        return self.kind in ("TIMESTAMP", "TIMESTAMP_UTC")
 
     @property
     def _element(self) -> str:

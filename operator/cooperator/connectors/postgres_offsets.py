@@ -23,7 +23,7 @@ from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.position_offsets import PositionTopic
 from cooperator.connectors.postgres import Database
-from cooperator.connectors.postgres_source import source_tables
+from cooperator.connectors.postgres_source import offset_of, source_tables
 from cooperator.connectors.tablelogs.arrivals import SETTLING_S
 from cooperator.connectors.tablelogs.database import PostgresTables
 from cooperator.connectors.tablelogs.earlier import TablePosition, told
@@ -103,7 +103,7 @@ def _latest(options: TableToKafkaOptions, units: Sequence[str]) -> dict[str, lis
     give_up_at = time.monotonic() + _LOOK_S
     with closing(_database(options)) as database:
         tables = PostgresTables(database, options, names)
-        seen = tables.observe(names)
+        seen = tables.observe(dict.fromkeys(names, ""))
         writing = {table for table, each in seen.items() if each.ceiling and each.writers}
         while writing:
             there = tables.writers(writing)
@@ -121,7 +121,7 @@ def _latest(options: TableToKafkaOptions, units: Sequence[str]) -> dict[str, lis
 
 
 def _entries(table: str, position: str) -> list[Entry]:
-    return [Entry({"table": table}, json.loads(position))] if position else []
+    return [Entry({"table": table}, offset_of(position))] if position else []
 
 
 def _database(options: TableToKafkaOptions) -> Database:

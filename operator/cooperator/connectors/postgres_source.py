@@ -13,9 +13,9 @@ number, and keeps until it ends. Numbers and times that are assigned before the 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ValidationInfo, model_validator
 
@@ -24,17 +24,19 @@ from cooperator.connectors.patterns import check_pattern, compiled
 from cooperator.connectors.postgres import (
     Database,
     PostgresOptions,
-    describe_table,
     identifier,
     is_table_name,
 )
 from cooperator.connectors.postgres_columns import Column
+from cooperator.connectors.postgres_shape import Numbers, TableShape, digest_query, shapes
 from cooperator.model.text import choice
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
+ORIGIN: Final = "origin"
+"""The member of a position's JSON that users neither see nor set."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
@@ -125,11 +127,9 @@ def source_tables(
     Raises ``DatabaseUnavailable`` when the database does not answer.
     """
     if options.tables:
-        missing = [
-            name
-            for name in options.tables
-            if database.once(lambda connection, name=name: describe_table(connection, name)) is None  # type: ignore[misc]
-        ]
+        names = {name: quoted(name) for name in options.tables}
+        found = database.once(lambda connection: shapes(connection, names.values()))
+        missing = [name for name in names if names[name] not in found]
         say(f"waiting for the tables {', '.join(missing)}" if missing else "")
         return [name for name in options.tables if name not in missing]
     rows = database.once(
@@ -140,9 +140,14 @@ def source_tables(
         ).fetchall()
     )
     wanted = compiled(options.tables_regex)
-    found = [name for (name,) in rows if wanted(name) and is_table_name(name) and "$" not in name]
-    say("" if found else f"waiting for a table that matches {options.tables_regex}")
-    return found
+    matching = [name for (name,) in rows if wanted(name) and is_table_name(name) and "$" not in name]
+    say("" if matching else f"waiting for a table that matches {options.tables_regex}")
+    return matching
+
+
+def quoted(table: str) -> str:
+    """Returns the name of a table as a text that statements and ``to_regclass`` read."""
+    return identifier(table).as_string(None)
 
 
 class _Part(NamedTuple):
@@ -157,7 +162,9 @@ class _Part(NamedTuple):
 class SourceTable:
     """A table to read, as the database describes it. ``key`` has the columns of its primary key.
 
-    Positions are JSON texts of the parts; the empty one is before the first row. Statements are built here.
+    Positions are JSON texts of the parts, and of ``origin``: what its numbers began with. The empty one is
+    before the first row. ``sequences`` give the incrementing column its numbers; ``digest`` is that of the
+    table's shape. Statements are built here.
     """
 
     name: str
@@ -166,6 +173,33 @@ class SourceTable:
     parts: Sequence[_Part]
     delay_ms: int
     timezone: str
+    origin: str = ""
+    sequences: Sequence[Numbers] = ()
+    digest: str = ""
+    followed: Sequence[str] = ()
+    """The columns of its positions."""
+
+    @property
+    def names_of_row(self) -> Sequence[str]:
+        """The columns by which messages name a row."""
+        return self.key or self.followed
+
+    @property
+    def digest_query(self) -> str:
+        return digest_query(quoted(self.name))
+
+    def drawn(self) -> "sql.Composed":
+        """Returns the expression of the last number that its sequences gave; null: none, or not known."""
+        from psycopg import sql
+
+        last = [
+            sql.SQL(
+                "CASE WHEN has_sequence_privilege({0}::oid, 'SELECT, USAGE') "
+                "THEN pg_sequence_last_value({0}::oid::regclass) END"
+            ).format(sql.Literal(each.oid))
+            for each in self.sequences
+        ]
+        return sql.SQL("least({})").format(sql.SQL(", ").join(last)) if last else sql.Composed([sql.NULL])
 
     def ceiling(self) -> "sql.Composed":
         """Returns the expression of the last possible position for now, as JSON text; null: there is none."""
@@ -175,9 +209,9 @@ class SourceTable:
         if part.name == "incrementing":
             # With one aggregate the database looks at the end of an index only.
             return sql.SQL(
-                "(SELECT CASE WHEN max({0}) IS NOT NULL THEN json_build_object({1}, max({0}))::text END "
-                "FROM {2})"
-            ).format(part.expression, sql.Literal(part.name), identifier(self.name))
+                "(SELECT CASE WHEN max({0}) IS NOT NULL THEN json_build_object({1}, max({0}){2})::text END "
+                "FROM {3})"
+            ).format(part.expression, sql.Literal(part.name), self._from, identifier(self.name))
         delayed = sql.SQL("clock_timestamp() - make_interval(secs => {})").format(
             sql.Literal(self.delay_ms / 1000)
         )
@@ -219,7 +253,7 @@ class SourceTable:
         from psycopg import sql
 
         names = sql.SQL(", ").join(
-            sql.SQL("{}::text").format(sql.Identifier(column.name)) for column in self.columns
+            sql.SQL(column.text_sql).format(sql.Identifier(column.name)) for column in self.columns
         )
         query = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {}").format(
             names, identifier(self.name), self._between(start, end), self._order
@@ -238,7 +272,14 @@ class SourceTable:
         from psycopg import sql
 
         pairs = [sql.SQL("{}, {}").format(sql.Literal(part.name), part.expression) for part in self.parts]
-        return sql.SQL("json_build_object({})::text").format(sql.SQL(", ").join(pairs))
+        return sql.SQL("json_build_object({}{})::text").format(sql.SQL(", ").join(pairs), self._from)
+
+    @property
+    def _from(self) -> "sql.Composable":
+        """The origin as one more member of a position's JSON."""
+        from psycopg import sql
+
+        return sql.SQL(", {}, {}").format(sql.Literal(ORIGIN), sql.Literal(self.origin))
 
     def _between(self, start: str, end: str) -> "sql.Composed":
         """Returns the condition for positions after ``start`` (empty: from the first) up to ``end``.
@@ -261,83 +302,81 @@ class SourceTable:
         return sql.SQL("{} AND {}").format(compared(">", start), compared("<=", end))
 
 
+def offset_of(position: str) -> dict[str, Any]:
+    """Returns the parts of a position that is not empty, as users see and set them."""
+    return {name: value for name, value in json.loads(position).items() if name != ORIGIN}
+
+
 def described(
     connection: "psycopg.Connection[Any]", options: PostgresSourceOptions, name: str
 ) -> SourceTable:
-    """Returns a table to read. Raises ``OptionError`` when it lacks something that the options name."""
-    return _Description(connection, options, name).table()
+    """Returns a table to read.
+
+    Raises ``OptionError`` when it lacks something that the options name, or cannot be followed safely.
+    """
+    from psycopg import sql
+
+    shape = shapes(connection, [quoted(name)]).get(quoted(name))
+    if shape is None:
+        remedy = "create the table, or remove it from the option"
+        raise _refused("tables", name, "no longer exists", remedy, passing=True)
+    if shape.is_standby:
+        problem = "leads to a standby, which does not show the transactions that write: rows would be skipped"
+        raise _refused("connection.url", None, problem, "connect to the primary", passing=True)
+    parts, counting, followed = [], None, list[str]()
+    if "timestamp" in options.mode:
+        _check_columns("timestamp.column.name", name, options.timestamps, shape.columns)
+        followed += options.timestamps
+        zoned = any("with time zone" in shape.columns[column] for column in options.timestamps)
+        first = sql.SQL(", ").join(map(sql.Identifier, options.timestamps))
+        kind = sql.SQL("timestamptz" if zoned else "timestamp")
+        parts.append(_Part("timestamp", sql.SQL("coalesce({})::{}").format(first, kind), kind))
+        if options.validate_non_null and not set(shape.not_null) & set(options.timestamps):
+            raise _nullable("timestamp.column.name", name, options.timestamps)
+    if "incrementing" in options.mode:
+        column = options.incrementing or _counting(name, shape)
+        _check_columns("incrementing.column.name", name, [column], shape.columns)
+        followed.append(column)
+        if options.validate_non_null and column not in shape.not_null:
+            raise _nullable("incrementing.column.name", name, [column])
+        if not parts:
+            shape.check_numbers(name, column)
+            counting = column
+        # In ORDER BY, a name without its table may be that of a result: the column's text.
+        expression = sql.Identifier(*name.split(".", 1), column)
+        parts.append(_Part("incrementing", expression, sql.SQL("bigint")))
+    return SourceTable(
+        name,
+        tuple(Column(*column) for column in shape.columns.items()),
+        shape.unique[0] if shape.unique and set(shape.unique[0]) <= set(shape.not_null) else (),
+        tuple(parts),
+        options.delay_ms,
+        options.timezone,
+        shape.origin(counting),
+        shape.numbers_of(counting) if counting is not None else (),
+        shape.digest,
+        followed,
+    )
 
 
-class _Description:
-    def __init__(
-        self, connection: "psycopg.Connection[Any]", options: PostgresSourceOptions, name: str
-    ) -> None:
-        self._connection = connection
-        self._options = options
-        self._table = name
+def _check_columns(option_name: str, table: str, wanted: Sequence[str], columns: Mapping[str, str]) -> None:
+    for column in wanted:
+        if column not in columns:
+            remedy = choice(column, columns)
+            raise _refused(option_name, column, f"is not a column of table {table}", remedy)
 
-    def table(self) -> SourceTable:
-        from psycopg import sql
 
-        connection, options = self._connection, self._options
-        table = describe_table(connection, self._table)
-        if table is None:
-            remedy = "create the table, or remove it from the option"
-            raise _refused("tables", self._table, "no longer exists", remedy, passing=True)
-        not_null = {
-            name
-            for (name,) in connection.execute(
-                "SELECT attname FROM pg_attribute "
-                "WHERE attrelid = %s::regclass AND attnum > 0 AND attnotnull",
-                [identifier(self._table).as_string(None)],
-            )
-        }
-        parts = []
-        named: list[str] = []
-        if "timestamp" in options.mode:
-            named += self._known("timestamp.column.name", options.timestamps, table.columns)
-            zoned = any("with time zone" in table.columns[name] for name in named)
-            first = sql.SQL(", ").join(map(sql.Identifier, named))
-            kind = sql.SQL("timestamptz" if zoned else "timestamp")
-            parts.append(_Part("timestamp", sql.SQL("coalesce({})::{}").format(first, kind), kind))
-            if options.validate_non_null and not not_null & set(named):
-                self._refuse_null("timestamp.column.name", named)
-        if "incrementing" in options.mode:
-            name = options.incrementing or self._counting()
-            named += self._known("incrementing.column.name", [name], table.columns)
-            # In ORDER BY, a name without its table may be that of a result: the column's text.
-            column = sql.Identifier(*self._table.split(".", 1), name)
-            parts.append(_Part("incrementing", column, sql.SQL("bigint")))
-            if options.validate_non_null and name not in not_null:
-                self._refuse_null("incrementing.column.name", [name])
-        key = table.unique[0] if table.unique and set(table.unique[0]) <= not_null else ()
-        columns = tuple(Column(*column) for column in table.columns.items())
-        return SourceTable(self._table, columns, key, tuple(parts), options.delay_ms, options.timezone)
+def _nullable(option_name: str, table: str, columns: Sequence[str]) -> OptionError:
+    remedy = "declare it NOT NULL, or set validate.non.null to false (rows without it are never read)"
+    return _refused(option_name, ",".join(columns), f"may be null in table {table}", remedy)
 
-    def _known(self, name: str, wanted: Sequence[str], columns: dict[str, str]) -> Sequence[str]:
-        for column in wanted:
-            if column not in columns:
-                remedy = choice(column, columns)
-                raise _refused(name, column, f"is not a column of table {self._table}", remedy)
-        return wanted
 
-    def _refuse_null(self, name: str, columns: Sequence[str]) -> None:
-        remedy = "declare it NOT NULL, or set validate.non.null to false (rows without it are never read)"
-        raise _refused(name, ",".join(columns), f"may be null in table {self._table}", remedy)
-
-    def _counting(self) -> str:
-        found = self._connection.execute(
-            "SELECT attname FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
-            "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
-            "AND (attidentity != '' OR pg_get_expr(adbin, adrelid) LIKE 'nextval(%%')",
-            [identifier(self._table).as_string(None)],
-        ).fetchall()
-        if len(found) != 1:
-            problem = f"is required: table {self._table} has {len(found)} identity or serial columns"
-            raise _refused(
-                "incrementing.column.name", None, problem, "name the column whose values only grow"
-            )
-        return str(found[0][0])
+def _counting(table: str, shape: TableShape) -> str:
+    found = list(dict.fromkeys(each.column for each in shape.sequences))
+    if len(found) != 1:
+        problem = f"is required: table {table} has {len(found)} identity or serial columns"
+        raise _refused("incrementing.column.name", None, problem, "name the column whose values only grow")
+    return found[0]
 
 
 def _refused(

@@ -296,7 +296,7 @@ def avro_schema(kind: "pa.DataType", name: str) -> Any:
         if pa.types.is_date(part):
             return {"type": "int", "logicalType": "date"}
         if pa.types.is_timestamp(part):
-            return {"type": "long", "logicalType": "timestamp-millis"}
+            return {"type": "long", "logicalType": f"timestamp-{'millis' if part.unit == 'ms' else 'micros'}"}
         return _ALIASES[str(part)]
 
     return of(kind, name if _NAME.match(name) else f"_{name}")

@@ -21,23 +21,34 @@ _PATIENCE_S: Final = 10.0
 
 
 class Observed(NamedTuple):
-    """The last possible position of a table's rows for now (empty: it has none), and then its writers."""
+    """The last possible position of a table's rows for now (empty: it has none), and then its writers.
+
+    ``doubt`` says for users what cannot be told of the rows behind its position; empty: nothing.
+    """
 
     ceiling: str
     writers: frozenset[str]
+    doubt: str = ""
 
 
 class Tables(Protocol):
-    """The database. Methods may wait for it, and raise ``Cancelled``; ``interrupt`` may be called by any."""
+    """The database. Methods may wait for it, and raise ``Cancelled``; ``interrupt`` may be called by any.
 
-    def observe(self, tables: Collection[Partition]) -> Mapping[Partition, Observed]:
-        """Observes tables: all ceilings first, and then the transactions that write."""
+    They raise ``OptionError`` when a table has changed so that it cannot be read on.
+    """
+
+    def observe(self, positions: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
+        """Observes tables that were read up to these positions: all ceilings first, and then the transactions
+        that write."""
 
     def writers(self, tables: Collection[Partition]) -> Mapping[Partition, frozenset[str]]:
         """Returns the transactions that have written into tables and have not ended."""
 
     def end(self, table: Partition, start: str, ceiling: str, limit: int) -> Bound | None:
         """Returns the end of a batch of at most ``limit`` rows (more if they share one position)."""
+
+    def renew(self) -> None:
+        """Lets the next call see tables as a new session does."""
 
     def interrupt(self) -> None:
         """Ends a statement that runs."""
@@ -77,7 +88,15 @@ class NewRows(LogEnds):
         self._settling_s = settling_s
         self._settling: dict[Partition, _Settling] = {}
         self._ceilings: dict[Partition, str] = {}
+        self._doubts: dict[Partition, str] = {}
         self._settled_s = 0.0
+
+    def restart(self) -> None:
+        """The next ``wait`` looks at all tables: a batch may have failed since one of them has changed."""
+        super().restart()
+        self._settling.clear()
+        self._ceilings.clear()
+        self._tables.renew()
 
     def cut(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
         """Returns ranges that begin in the same place and end with a row: those of planned batches stay."""
@@ -102,7 +121,9 @@ class NewRows(LogEnds):
         ]
         if not idle:
             return
-        for table, (ceiling, writers) in self._tables.observe(idle).items():
+        observed = self._tables.observe({table: self._logs[table].position for table in idle})
+        for table, (ceiling, writers, doubt) in observed.items():
+            self._doubts[table] = doubt
             if ceiling and ceiling != self._logs[table].position:
                 self._settling[table] = _Settling(ceiling, writers, now_s)
                 self._settled_s = 0.0
@@ -123,7 +144,8 @@ class NewRows(LogEnds):
     def _tell_of(self, late: Sequence[Partition]) -> None:
         names = ", ".join(self._logs.units[table] for table in late[:3])
         more = f" and {len(late) - 3} more" if len(late) > 3 else ""
-        self._tell(f"{names}{more}: waiting for the end of transactions that write to it" if late else "")
+        said = [f"{names}{more}: waiting for the end of transactions that write to it"] if late else []
+        self._tell("; ".join([*said, *filter(None, self._doubts.values())]))
 
     def _plan(self) -> None:
         for table, ceiling in list(self._ceilings.items()):

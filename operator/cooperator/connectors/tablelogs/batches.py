@@ -44,7 +44,7 @@ Records = Mapping[Partition, PositionRecord]
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """The tables of a task. ``pool`` names it.
+    """The tables of a task, as they are described before each batch. ``pool`` names it.
 
     ``beside`` returns the records that a unit's first batch commits besides.
     """
@@ -66,14 +66,13 @@ class TableBatches(SparkBatches):
         self._tables = source
         self._logs = logs
         self._options = source.options
-        self._forms: dict[Partition, RecordForms] = {}
+        self._forms: dict[Partition, tuple[SourceTable, RecordForms]] = {}
         self._server: dict[str, Any] | None = None
         self._plans: dict[str, Any] = {}
-        for partition, table in source.tables.items():
-            if not self._options.transform_sql:
-                self._forms[partition] = RecordForms(self._options, table, self._topic(partition))
+        # Problems of columns and of the SELECT are reported now.
+        for partition in source.tables:
+            self._form_of(partition)
         if self._options.transform_sql:
-            # Problems of the SELECT are reported now.
             for columns in dict.fromkeys(map(self._columns, source.tables)):
                 self._selected(self._rows(columns, slots=self._slots))
 
@@ -192,14 +191,28 @@ class TableBatches(SparkBatches):
 
     def _read(self, each: OffsetRange) -> dict[str, Any]:
         table, unit = self._tables.tables[each.partition], self._logs[each.partition]
-        forms = self._forms.get(each.partition)
+        forms = self._form_of(each.partition)
         return {
             "table": table.name,
             "sql": table.texts(unit.at(each.start), unit.at(each.end)),
+            "digest": table.digest,
+            "digest_sql": table.digest_query,
             "columns": [column.spec for column in table.columns],
+            "row": [
+                number for number, column in enumerate(table.columns) if column.name in table.names_of_row
+            ],
             "topic": self._topic(each.partition),
             **(forms.specs() if forms is not None else {}),
         }
+
+    def _form_of(self, partition: Partition) -> RecordForms | None:
+        """Returns the forms of a table's records as it is described now; None: a SELECT makes the records."""
+        if self._options.transform_sql:
+            return None
+        table = self._tables.tables[partition]
+        if partition not in self._forms or self._forms[partition][0] is not table:
+            self._forms[partition] = table, RecordForms(self._options, table, self._topic(partition))
+        return self._forms[partition][1]
 
     def _server_settings(self) -> dict[str, Any]:
         if self._server is None:

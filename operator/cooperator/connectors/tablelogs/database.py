@@ -1,73 +1,123 @@
 """The tables of a task as its loop sees them: no rows, but what exists, who writes, and where batches end."""
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cooperator.connectors.microbatch.ranges import Partition
-from cooperator.connectors.postgres import Database, identifier
-from cooperator.connectors.postgres_source import PostgresSourceOptions, SourceTable, described
+from cooperator.connectors.postgres import Database
+from cooperator.connectors.postgres_shape import digests
+from cooperator.connectors.postgres_source import (
+    PostgresSourceOptions,
+    SourceTable,
+    described,
+    quoted,
+)
 from cooperator.connectors.tablelogs.arrivals import Observed
+from cooperator.connectors.tablelogs.continuity import check_position
 from cooperator.connectors.tablelogs.table_log import Bound
 
 if TYPE_CHECKING:
     import psycopg
 
 
+T = TypeVar("T")
+
 _AT_ONCE: Final = 500
-"""Tables in a query: a row has 1,664 columns at most."""
+"""Tables in a query: a row has 1,664 columns at most, and a table two."""
 
 
 class PostgresTables:
     """``Tables`` of PostgreSQL, by one connection for all of them.
 
-    ``described`` has the tables. Raises ``OptionError`` when a table lacks something that the options name.
+    ``described`` has the tables; one that has changed is described anew by the next look. Methods raise
+    ``OptionError`` when a table lacks something that the options name, or cannot be followed safely.
     """
 
     def __init__(
         self, database: Database, options: PostgresSourceOptions, names: Mapping[Partition, str]
     ) -> None:
         self._database = database
-        self.described: dict[Partition, SourceTable] = {
-            partition: database.run(lambda connection, name=name: described(connection, options, name))  # type: ignore[misc]
-            for partition, name in names.items()
-        }
+        self._options = options
+        self._names = {partition: quoted(name) for partition, name in names.items()}
+        self.described: dict[Partition, SourceTable] = {}
+        for partition, name in names.items():
+            self._describe(partition, name)
 
-    def observe(self, tables: Collection[Partition]) -> Mapping[Partition, Observed]:
+    def observe(self, positions: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
+        self._describe_changed()
         # In this order: what takes a number later than all ceilings is not behind one.
-        ceilings = self._database.run(lambda connection: self._ceilings(connection, tables))
-        writers = self.writers(tables)
-        return {table: Observed(ceilings[table], writers[table]) for table in tables}
+        found = self._asked(lambda connection: self._ceilings(connection, positions))
+        writers = self.writers(positions)
+        doubts = {}
+        for table, (ceiling, drawn) in found.items():
+            greatest = json.loads(ceiling).get("incrementing") if ceiling else None
+            doubts[table] = check_position(self.described[table], positions[table], greatest, drawn)
+        return {table: Observed(found[table][0], writers[table], doubts[table]) for table in positions}
 
     def writers(self, tables: Collection[Partition]) -> Mapping[Partition, frozenset[str]]:
         """For a view, they have written into any table."""
-        return self._database.run(lambda connection: self._writers(connection, list(tables)))
+        return self._asked(lambda connection: self._writers(connection, list(tables)))
 
     def end(self, table: Partition, start: str, ceiling: str, limit: int) -> Bound | None:
-        query = self.described[table].end(start, ceiling, limit)
-        found = self._database.run(lambda connection: connection.execute(query).fetchone())
+        found = self._asked(
+            lambda connection: connection.execute(self.described[table].end(start, ceiling, limit)).fetchone()
+        )
         return None if found is None else Bound(str(found[0]), int(found[1]))
 
     def last(self, table: Partition, ceiling: str) -> str:
         """Returns the position of the last row up to the ceiling; empty: there is none."""
-        query = self.described[table].last(ceiling)
-        found = self._database.run(lambda connection: connection.execute(query).fetchone())
+        found = self._asked(
+            lambda connection: connection.execute(self.described[table].last(ceiling)).fetchone()
+        )
         return "" if found is None else str(found[0])
 
     def interrupt(self) -> None:
         self._database.interrupt()
 
+    def renew(self) -> None:
+        """Begins another session: in the present one a name may mean another table than in later ones."""
+        self._database.close()
+
+    def _describe(self, partition: Partition, name: str) -> None:
+        self.described[partition] = self._database.run(
+            lambda connection: described(connection, self._options, name)
+        )
+
+    def _describe_changed(self) -> None:
+        found = self._database.run(lambda connection: digests(connection, self._names.values()))
+        for partition, table in list(self.described.items()):
+            if found.get(self._names[partition]) != table.digest:
+                self._describe(partition, table.name)
+
+    def _asked(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
+        """Runs ``work``; once more if tables have changed since they were described."""
+        from psycopg import ProgrammingError
+
+        try:
+            return self._database.run(work)
+        except ProgrammingError:
+            self._describe_changed()
+            return self._database.run(work)
+
     def _ceilings(
         self, connection: "psycopg.Connection[Any]", tables: Collection[Partition]
-    ) -> dict[Partition, str]:
+    ) -> dict[Partition, tuple[str, int | None]]:
+        """Returns the ceiling of each table, and the last number that its sequences gave."""
         from psycopg import sql
 
-        ceilings: dict[Partition, str] = {}
+        ceilings: dict[Partition, tuple[str, int | None]] = {}
         ordered = list(tables)
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
-            columns = sql.SQL(", ").join(self.described[table].ceiling() for table in some)
-            [found] = connection.execute(sql.SQL("SELECT {}").format(columns))
-            ceilings |= {table: ceiling or "" for table, ceiling in zip(some, found, strict=True)}
+            parts = [
+                part
+                for table in some
+                for part in (self.described[table].ceiling(), self.described[table].drawn())
+            ]
+            [found] = connection.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)))
+            for table, ceiling, drawn in zip(some, found[::2], found[1::2], strict=True):
+                ceilings[table] = ceiling or "", drawn
         return ceilings
 
     def _writers(
@@ -82,7 +132,7 @@ class PostgresTables:
             "WHERE relation = name::regclass "
             "OR relation IN (SELECT relid FROM pg_partition_tree(name::regclass)) "
             "OR (SELECT relkind NOT IN ('r', 'p') FROM pg_class WHERE oid = name::regclass)",
-            {"tables": [identifier(self.described[table].name).as_string(None) for table in tables]},
+            {"tables": [self._names[table] for table in tables]},
         ).fetchall()
         found: dict[Partition, set[str]] = {table: set() for table in tables}
         for number, transaction in rows:

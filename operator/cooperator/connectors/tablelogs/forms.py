@@ -5,11 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.encoding import Converter, EncodingOptions, connect_schema
+from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.postgres_source import SourceTable
 from cooperator.connectors.registry import avro_schema, registered, registry_client, schema_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_INCOMPATIBLE = 409
+"""The registry's answer to a schema that its subject's compatibility forbids."""
 
 
 class RecordForms:
@@ -20,6 +24,7 @@ class RecordForms:
 
     def __init__(self, options: EncodingOptions, table: SourceTable, topic: str) -> None:
         self._options = options
+        self._table = table.name
         self._topic = topic
         names = [column.name for column in table.columns]
         key = [names.index(name) for name in table.key]
@@ -30,15 +35,28 @@ class RecordForms:
     def specs(self) -> dict[str, Any]:
         """Returns the forms as ``RowEncoder.java`` reads them.
 
-        The first call registers schemas of Avro, and raises errors of the registry.
+        The first call registers schemas of Avro. Raises errors of the registry, and ``OptionError`` for a
+        schema that does not go with those of earlier records.
         """
         if not self._is_registered:
             for part, form in (("key", self._key), ("value", self._value)):
                 if form is not None and form["converter"] == "avro":
-                    client = registry_client(self._options)
-                    form["id"] = registered(client, f"{self._topic}-{part}", form.pop("schema"))
+                    form["id"] = self._registered(part, form["schema"])
             self._is_registered = True
         return {"key": self._key, "value": self._value}
+
+    def _registered(self, part: str, schema: Any) -> int:
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        subject = f"{self._topic}-{part}"
+        try:
+            return registered(registry_client(self._options), subject, schema)
+        except SchemaRegistryError as error:
+            if error.http_status_code != _INCOMPATIBLE:
+                raise
+            problem = f"has columns of table {self._table} that the registry refuses for {subject}: {error}"
+            remedy = "change the table back, or the subject's compatibility"
+            raise OptionError([Problem(f"{part}.converter", "avro", problem, remedy)], passing=True) from None
 
     def _form(
         self, table: SourceTable, fields: Sequence[int], converter: Converter, *, is_key: bool

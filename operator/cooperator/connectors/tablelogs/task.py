@@ -1,5 +1,6 @@
 """A task that copies tables into topics: what its loop needs (compare ``microbatch.kafka_task``)."""
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,6 +16,7 @@ from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import jdbc_settings
+from cooperator.connectors.postgres_source import offset_of
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.tablelogs.arrivals import NewRows
 from cooperator.connectors.tablelogs.batches import TableBatches, TableSource
@@ -95,7 +97,7 @@ def open_tables_task(options: TableToKafkaOptions, context: TaskContext) -> Loop
 
     def end(unit: str, at: int | None) -> str:
         log = logs[Partition(unit, 0)]
-        return log.position if log.next == at else ""
+        return json.dumps(offset_of(log.position)) if log.position and log.next == at else ""
 
     return run_loop(context, member, loop, units, Shown(end))
 

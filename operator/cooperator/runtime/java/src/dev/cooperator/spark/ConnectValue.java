@@ -6,7 +6,10 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
+import java.time.DateTimeException;
+import java.time.Instant;
 import java.time.LocalTime;
+import java.time.OffsetDateTime;
 import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -36,9 +39,16 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class ConnectValue {
   private static final String CONNECT = "org.apache.kafka.connect.data.";
   private static final Set<String> LOGICAL = Set.of("Decimal", "Timestamp", "Date", "Time");
+
+  /** Debezium's types of times, since Connect's have milliseconds. */
+  private static final String MICROS = "io.debezium.time.MicroTimestamp";
+
+  private static final String ZONED = "io.debezium.time.ZonedTimestamp";
+  private static final Set<String> WITH_MICROS = Set.of(MICROS, ZONED);
   private static final int DECIMAL_DIGITS = 38;
   private static final int LONGEST_NUMBER = 1_000;
   private static final long DAY_MS = 86_400_000;
+  private static final long LAST_MICROS = ValueReader.LAST_MS * 1_000 + 999;
   private static final long EXACT_DOUBLE = 1L << 53;
   private static final long EXACT_FLOAT = 1L << 24;
 
@@ -103,7 +113,7 @@ final class ConnectValue {
       default:
         String full = name.asText("");
         String logical = full.startsWith(CONNECT) ? full.substring(CONNECT.length()) : full;
-        return LOGICAL.contains(logical)
+        return LOGICAL.contains(logical) || WITH_MICROS.contains(full)
             ? logical(kind.asText(), logical, schema, type)
             : primitive(kind.asText(), type);
     }
@@ -142,6 +152,11 @@ final class ConnectValue {
         return expect(of, type, parser -> ValueReader.decimal(bytes(parser), of));
       case "int64 Timestamp":
         return expect(DataTypes.TimestampType, type, p -> ValueReader.micros(ms(p)));
+      case "int64 " + MICROS:
+        return expect(
+            DataTypes.TimestampType, type, p -> integer(p, ValueReader.FIRST_MS * 1_000, LAST_MICROS));
+      case "string " + ZONED:
+        return expect(DataTypes.TimestampType, type, ConnectValue::zoned);
       case "int32 Date":
         return expect(
             DataTypes.DateType,
@@ -182,6 +197,17 @@ final class ConnectValue {
 
   private static long ms(JsonParser parser) throws IOException {
     return integer(parser, ValueReader.FIRST_MS, ValueReader.LAST_MS);
+  }
+
+  private static long zoned(JsonParser parser) throws IOException {
+    Instant at;
+    try {
+      at = OffsetDateTime.parse(text(parser)).toInstant();
+    } catch (DateTimeException error) {
+      throw new Unconverted("a time with a zone is none");
+    }
+    require(at.getNano() % 1_000 == 0, "a time has more digits than microseconds");
+    return ValueReader.micros(at.getEpochSecond() * 1_000) + at.getNano() / 1_000;
   }
 
   /** Arrow takes integers as numbers only if they are exact. */

@@ -167,10 +167,12 @@ final class RowEncoder {
         }
       }
       case TIMESTAMP, TIMESTAMP_UTC -> {
-        if (isPayload) {
-          // As Python rounds the seconds of a time.
-          double seconds = BigDecimal.valueOf(TableText.micros(text), 6).doubleValue();
-          json.append((long) Math.rint(seconds * 1000));
+        if (isPayload && column.hasMillis()) {
+          json.append(TableText.micros(text) / 1_000);
+        } else if (isPayload && column.kind() == TableColumn.Kind.TIMESTAMP) {
+          json.append(TableText.micros(text));
+        } else if (isPayload) {
+          quote(json, TableText.iso(text, false) + "Z");
         } else {
           quote(json, TableText.iso(text, column.kind() == TableColumn.Kind.TIMESTAMP_UTC));
         }
@@ -286,7 +288,7 @@ final class RowEncoder {
         case FLOAT64 -> little(Double.doubleToRawLongBits(Double.parseDouble(text)), 8);
         case BINARY -> bytes(TableText.bytes(text));
         case DATE -> number(TableText.days(text));
-        case TIMESTAMP, TIMESTAMP_UTC -> number(Math.floorDiv(TableText.micros(text), 1000L));
+        case TIMESTAMP, TIMESTAMP_UTC -> number(TableText.micros(text) / (column.hasMillis() ? 1_000 : 1));
         case DECIMAL -> bytes(padded(unscaled(text, column)));
         case STRING -> bytes(TableText.utf8(text));
       }

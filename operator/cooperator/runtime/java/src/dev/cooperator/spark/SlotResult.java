@@ -84,7 +84,8 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
       if (isLost
           || cause instanceof RetriableException
           || cause instanceof SlotWriter.NotOpen
-          || cause instanceof CopyWriter.Superseded) {
+          || cause instanceof CopyWriter.Superseded
+          || cause instanceof TableReader.Changed) {
         return "retriable";
       }
     }

@@ -9,9 +9,11 @@ import org.apache.spark.sql.types.DataTypes;
 
 /**
  * A column of a table, whose values are read as the database's text. {@code precision} and {@code scale} are
- * those of decimals.
+ * those of decimals; the precision of times is the digits of a second's fraction, 3 or 6.
  */
 record TableColumn(String name, Kind kind, boolean isList, int precision, int scale) implements Serializable {
+  private static final int MILLIS = 3;
+
   /** The kinds of values, as {@code connectors/postgres_columns.py} has them. */
   enum Kind {
     BOOL,
@@ -42,6 +44,11 @@ record TableColumn(String name, Kind kind, boolean isList, int precision, int sc
     List<TableColumn> found = new ArrayList<>();
     nodes.forEach(node -> found.add(of(node)));
     return found;
+  }
+
+  /** Whether its times are milliseconds, which schemas say in other words than microseconds. */
+  boolean hasMillis() {
+    return precision <= MILLIS;
   }
 
   DataType type() {

@@ -21,6 +21,19 @@ import org.postgresql.jdbc.PgConnection;
  */
 final class TableReader implements PartitionReader<InternalRow> {
   private static final int FETCHED_ROWS = 2_000;
+  private static final int SHOWN = 60;
+
+  /** A statement that names what is not there, such as a column that was renamed. */
+  private static final String REFUSED_CLASS = "42";
+
+  /** A table is not as it was described; rows of it are read once it is described anew. */
+  static final class Changed extends KafkaException {
+    private static final long serialVersionUID = 1L;
+
+    Changed(String table) {
+      super("table " + table + " has changed since it was described");
+    }
+  }
 
   private final List<String> names;
   private final boolean areRecords;
@@ -120,7 +133,17 @@ final class TableReader implements PartitionReader<InternalRow> {
     // The text is not JDBC's: braces and question marks are the database's.
     statement.setEscapeProcessing(false);
     statement.setFetchSize(FETCHED_ROWS);
-    results = statement.executeQuery(read.sql());
+    try {
+      results = statement.executeQuery(read.sql());
+    } catch (SQLException error) {
+      if (error.getSQLState() != null && error.getSQLState().startsWith(REFUSED_CLASS)) {
+        connection.rollback();
+        check(read);
+      }
+      throw error;
+    }
+    // From here on the lock of the SELECT keeps the table as it is until the transaction ends.
+    check(read);
     List<TableColumn> columns = read.columns();
     texts = new String[columns.size()];
     if (areRecords) {
@@ -132,6 +155,16 @@ final class TableReader implements PartitionReader<InternalRow> {
       wanted = names.stream().mapToInt(all::indexOf).toArray();
       if (work != null) {
         work.topic = read.topic();
+      }
+    }
+  }
+
+  private void check(TableRead read) throws SQLException {
+    try (Statement asked = connection.createStatement()) {
+      asked.setEscapeProcessing(false);
+      ResultSet found = asked.executeQuery(read.digestSql());
+      if (!found.next() || !found.getString(1).equals(read.digest())) {
+        throw new Changed(read.table());
       }
     }
   }
@@ -163,7 +196,7 @@ final class TableReader implements PartitionReader<InternalRow> {
     }
   }
 
-  private byte[] encoded(RowEncoder encoder, TableRead read) {
+  private byte[] encoded(RowEncoder encoder, TableRead read) throws SQLException {
     try {
       return encoder.encode(texts);
     } catch (RowEncoder.Refused refused) {
@@ -171,19 +204,29 @@ final class TableReader implements PartitionReader<InternalRow> {
     }
   }
 
-  private static KafkaException refused(TableRead read, TableColumn column, String text, Throwable error) {
-    String shown = text.length() > 60 ? text.substring(0, 60) + "…" : text;
+  private KafkaException refused(TableRead read, TableColumn column, String text, Throwable error)
+      throws SQLException {
+    List<String> row = new ArrayList<>();
+    for (int index : read.row()) {
+      row.add(read.columns().get(index).name() + " = " + shown(results.getString(index + 1)));
+    }
     return new KafkaException(
         "table "
             + read.table()
+            + ", row "
+            + String.join(", ", row)
             + ": column "
             + column.name()
             + " has the value "
-            + shown
+            + shown(text)
             + ", which is no value of a record ("
             + error.getMessage()
             + "): change it, or read a view without it",
         error);
+  }
+
+  private static String shown(String text) {
+    return text != null && text.length() > SHOWN ? text.substring(0, SHOWN) + "…" : text;
   }
 
   private void closeResults() throws SQLException {
