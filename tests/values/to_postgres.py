@@ -146,8 +146,11 @@ _ALL = (*TARGETS, *(Target(field.name, field.ddl, "text", field.values) for fiel
 
 class ToPostgres(FromTopic):
     class_name = "kafka-to-postgres"
-    label = "kafka-to-postgres, json"
-    short = "postgres"
+
+    def __init__(self, label: str, short: str) -> None:
+        super().__init__()
+        self.label = label
+        self.short = short
 
     def cells(self) -> Sequence[Cell]:
         values = [
