@@ -25,6 +25,8 @@ from cooperator.model.visible import visible_line
 _PREFIX = "__connect.errors."
 _TOPIC_OPTION = "errors.deadletterqueue.topic.name"
 _MESSAGE_LIMIT = 2_000  # characters: headers count against the size of a record
+_SHOWN = 200  # characters of a key or value
+_ENDS = 1_000  # bytes: more than are shown
 LETTER_BYTES = 16_384
 """The upper limit by which a letter is larger than its record."""
 
@@ -89,6 +91,24 @@ def treats_rows_alone(sql: str) -> bool:
 def reason(error: Exception) -> str:
     """Returns the text of an error for a header. Spark quotes the data, with what would act on a terminal."""
     return visible_line(first_line(error), _MESSAGE_LIMIT)
+
+
+class RecordRefused(Exception):
+    """The sink refuses a record; the message names its position, key and value, the reason and a remedy."""
+
+
+def record_refused(row: Mapping[str, Any], reason: str, remedy: str) -> RecordRefused:
+    """Returns the refusal of a record as it was read."""
+    where = f"{row['topic']}-{row['partition']}, offset {row['offset']}"
+    shown = f"key {_shown(row['key'])}, value {_shown(row['value'])}"
+    return RecordRefused(f"{where}, {shown}: {visible_line(reason)}; {remedy}")
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    return visible_line(ends.decode(errors="backslashreplace"), _SHOWN)
 
 
 class Letter(NamedTuple):
