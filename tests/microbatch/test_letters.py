@@ -1,75 +1,27 @@
 """Dead letters of a unit are written once, however the batches around them are cut."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cooperator.connectors.base import UnitContext
 from cooperator.connectors.dead_letters import Letter
-from cooperator.connectors.exactly_once import LogLost, Marker, Replaced, Row
-from cooperator.connectors.microbatch import letters
+from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.microbatch.claims import Claim
-from cooperator.connectors.microbatch.letters import UnitLetters
-from cooperator.model import Epoch, TaskId
+from cooperator.connectors.microbatch.letters import KeptLetters, UnitLetters
+from cooperator.connectors.microbatch.ranges import LeftOut
+from cooperator.connectors.output_record import OutputRecord
+from cooperator.model import Epoch
+from tests.microbatch import letter_topics
+from tests.microbatch.letter_topics import Topic, install
 
 RECORDS = 20
 
 
-class Topic:
-    """A dead-letter topic with its marker; the newest writer fences all others."""
-
-    def __init__(self) -> None:
-        self.offsets: list[int] = []
-        self.marked: Marker | None = None
-        self.writers = 0
-
-    def provider(self, **_: Any) -> "Topic":
-        return self
-
-    def open(self, slowdown: int) -> "Writer":
-        self.writers += 1
-        return Writer(self, self.writers)
-
-    def marker(self) -> Marker | None:
-        return self.marked
-
-
-class Writer:
-    def __init__(self, topic: Topic, number: int) -> None:
-        self._topic, self._number = topic, number
-
-    def commit(self, rows: Iterable[Row], marker: Marker) -> int:
-        if self._number != self._topic.writers:
-            raise LogLost("fenced")
-        before = len(self._topic.offsets)
-        self._topic.offsets += [int(row[1] or b"") for row in rows]
-        self._topic.marked = marker
-        return len(self._topic.offsets) - before
-
-    def close(self) -> None: ...
-
-
-def letters_of(topic: Topic, attempt: int, monkeypatch: pytest.MonkeyPatch) -> UnitLetters:
-    monkeypatch.setattr(letters, "KafkaLogs", topic.provider)
-    monkeypatch.setattr(letters, "client_config", lambda options: {})
-    context = UnitContext(
-        group_id="g",
-        task=TaskId("c", 0),
-        unit="t-0",
-        owner=f"m/i/{attempt}",
-        checkpoint=Path("/nowhere"),
-        cancelled=Event(),
-        session=lambda: None,  # type: ignore[arg-type, return-value]
-        say=lambda text: None,
-    )
-    options: Any = SimpleNamespace(dead_letters="dead")
-    return UnitLetters(options, context, Event(), lambda: Claim(Epoch(1, 1), attempt, f"m-{attempt}"))
+def letters_of(topic: Topic, attempt: int, patch: pytest.MonkeyPatch) -> UnitLetters:
+    install(patch, {"t-0": topic})
+    return letter_topics.letters_of("t-0", Claim(Epoch(1, 1), attempt, f"m-{attempt}"))
 
 
 def bad(start: int, end: int) -> Sequence[Letter]:
@@ -96,12 +48,12 @@ def test_each_letter_is_written_once(batches: list[Batch]) -> None:
         unit = letters_of(topic, attempt, patch)
         for size, is_committed, is_replaced in [*batches, (RECORDS, True, True)]:
             end = min(RECORDS, at + size)
-            unit.put(bad(at, end), "line", end)
+            unit.put(unit.of(bad(at, end)), "line", end)
             at = end if is_committed else at
             if is_replaced:
                 attempt += 1
                 unit = letters_of(topic, attempt, patch)
-        unit.put(bad(at, RECORDS), "line", RECORDS)
+        unit.put(unit.of(bad(at, RECORDS)), "line", RECORDS)
     assert topic.offsets == [n for n in range(RECORDS) if n % 3 == 0]
 
 
@@ -110,21 +62,21 @@ def test_records_that_are_read_again_after_a_change_of_offsets_make_letters_agai
 ) -> None:
     topic = Topic()
     unit = letters_of(topic, 1, monkeypatch)
-    unit.put(bad(0, 5), "line", 5)
-    unit.put(bad(0, 5), "another line", 5)
+    unit.put(unit.of(bad(0, 5)), "line", 5)
+    unit.put(unit.of(bad(0, 5)), "another line", 5)
     assert topic.offsets == [0, 3, 0, 3]
 
 
 def test_an_older_attempt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic()
     old = letters_of(topic, 1, monkeypatch)
-    old.put(bad(0, 2), "line", 2)
+    old.put(old.of(bad(0, 2)), "line", 2)
     new = letters_of(topic, 2, monkeypatch)
-    new.put(bad(2, 5), "line", 5)
+    new.put(new.of(bad(2, 5)), "line", 5)
     with pytest.raises(Replaced):
-        old.put(bad(2, 8), "line", 8)
+        old.put(old.of(bad(2, 8)), "line", 8)
     with pytest.raises(Replaced):
-        letters_of(topic, 1, monkeypatch).put(bad(2, 8), "line", 8)
+        letters_of(topic, 1, monkeypatch).put(old.of(bad(2, 8)), "line", 8)
     assert topic.offsets == [0, 3]
 
 
@@ -132,3 +84,38 @@ def test_without_letters_no_producer_is_opened(monkeypatch: pytest.MonkeyPatch) 
     topic = Topic()
     letters_of(topic, 1, monkeypatch).put([], "line", 5)
     assert topic.writers == 0
+
+
+BYTES = st.none() | st.binary(max_size=4)
+
+
+@given(
+    st.text(max_size=4),
+    st.integers(0, 2**62),
+    st.lists(st.tuples(st.integers(0, 2**62), BYTES, BYTES, st.lists(st.tuples(st.text(max_size=4), BYTES)))),
+)
+def test_letters_that_were_kept_are_those_that_were_found(
+    line: str, end: int, found: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
+) -> None:
+    left_out = [
+        LeftOut(offset, OutputRecord(key, value, headers=tuple(headers)))
+        for offset, key, value, headers in found
+    ]
+    kept = KeptLetters(line, end, left_out)
+    assert (KeptLetters.decode(kept.encode()) if found else None) == (kept if found else None)
+    assert bool(kept.encode()) == bool(found)
+
+
+def test_letters_that_were_kept_are_delivered_once_by_whoever_finds_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = Topic()
+    first = letters_of(topic, 1, monkeypatch)
+    kept = KeptLetters("line", 5, first.of(bad(0, 5))).encode()
+    first.deliver(kept)
+    first.deliver(kept)
+    second = letters_of(topic, 2, monkeypatch)
+    second.deliver(kept)
+    second.deliver(KeptLetters("line", 9, second.of(bad(5, 9))).encode())
+    letters_of(topic, 3, monkeypatch).deliver(KeptLetters("line", 9, second.of(bad(5, 9))).encode())
+    assert topic.offsets == [0, 3, 6]

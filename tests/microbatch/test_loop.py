@@ -139,7 +139,9 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
     assert task.ownership.calls[:2] == ["claim", "recover"]
 
 
-@pytest.mark.parametrize("kind", [FailureKind.DATA_LOSS, FailureKind.FAILED, FailureKind.ROWS])
+@pytest.mark.parametrize(
+    "kind", [FailureKind.DATA_LOSS, FailureKind.FAILED, FailureKind.ROWS, FailureKind.REFUSED]
+)
 def test_a_permanent_failure_ends_the_task_with_the_units(kind: FailureKind) -> None:
     log = Log()
     batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))

@@ -30,11 +30,12 @@ Slots = Sequence[Sequence[OffsetRange]]
 @dataclass
 class Sink:
     """It has committed ``rows`` and ``letters``. Nobody converts ``bad`` offsets, plans not the ``hard`` ones
-    either; ``outages`` are to come."""
+    either; it refuses the rows of the ``unstorable`` ones itself. ``outages`` are to come."""
 
     rows: dict[Partition, list[int]] = field(default_factory=dict)
     bad: dict[Partition, set[int]] = field(default_factory=dict)
     hard: dict[Partition, set[int]] = field(default_factory=dict)
+    unstorable: dict[Partition, set[int]] = field(default_factory=dict)
     letters: list[tuple[Partition, int]] = field(default_factory=list)
     outages: list[FailureKind] = field(default_factory=list)
 
@@ -62,19 +63,30 @@ class Way:
         if self.sink.outages:
             kind = self.sink.outages.pop()
             return Outcome(0, [SlotFailure(len(slots) - 1, kind, "the broker is away")])
-        refused = [n for n, slot in enumerate(slots) if any(self.fails(each) for each in slot)]
+        refused = {
+            n: FailureKind.ROWS if any(self.fails(each) for each in slot) else FailureKind.REFUSED
+            for n, slot in enumerate(slots)
+            if any(self.fails(each) for each in slot) or (self.is_plan and any(map(self.unstorable, slot)))
+        }
         if refused and self.as_a_whole:
-            refused = list(range(len(slots)))
+            refused = {n: next(iter(refused.values())) for n in range(len(slots))}
         rows, counts = 0, {}
         for each in [each for n, slot in enumerate(slots) if n not in refused for each in slot]:
             letters = self.sink.bad.get(each.partition, set()) & set(range(each.start, each.end))
+            letters |= self.unstorable(each)
             assert not self.is_plan or letters == {one.offset for one in each.left_out}
             self.sink.letters += [(each.partition, at) for at in sorted(letters)]
             kept = [at for at in range(each.start, each.end) if at not in letters]
             self.sink.rows.setdefault(each.partition, []).extend(kept)
             counts[each.partition] = each.size
             rows += len(kept)
-        return Outcome(rows, [SlotFailure(n, FailureKind.ROWS, "a bad row\nat x") for n in refused], counts)
+        failures = [SlotFailure(n, kind, "a bad row\nat x") for n, kind in refused.items()]
+        return Outcome(rows, failures, counts)
+
+    def unstorable(self, each: OffsetRange) -> set[int]:
+        """Returns the offsets of a range whose rows the sink refuses."""
+        wanted = self.sink.unstorable.get(each.partition, set()) & set(range(each.start, each.end))
+        return wanted - {one.offset for one in each.left_out}
 
     def fails(self, each: OffsetRange) -> list[int]:
         """Returns the offsets of a range that the plan does not convert."""
@@ -150,6 +162,29 @@ def test_a_slot_that_only_a_plan_refuses_is_converted_row_by_row_and_the_others_
     assert plan.searched == [([slots[1]], 1)], "one record tells"
     assert by_row.ran == [[slots[1]]]
     assert (batches.counts.planned, batches.counts.by_row, batches.counts.refused) == (5, 10, 1)
+
+
+def test_a_slot_whose_rows_the_sink_refuses_goes_row_by_row_without_a_search() -> None:
+    sink = Sink(unstorable={B: {3}})
+    plan, by_row = Way(sink, is_plan=True), Way(sink, is_plan=False)
+    batches = planned_first(sink, lambda partition: plan, by_row)
+    slots = [ranges((A, 0, 5)), ranges((B, 0, 5), (C, 0, 5))]
+    outcome = run(batches, slots)
+    assert (outcome.rows, outcome.failures) == (14, [])
+    assert (sink.letters, plan.searched) == ([(B, 3)], [])
+    assert by_row.ran == [[slots[1]]]
+
+
+def test_where_no_record_may_be_left_out_only_refusals_of_the_sink_go_row_by_row() -> None:
+    """That way names the record; what the plan cannot convert fails as it is."""
+    sink = Sink(hard={A: {7}}, unstorable={A: {3}})
+    plan, by_row = Way(sink, is_plan=True), Way(sink, is_plan=False)
+    batches = PlannedFirst(lambda partition: plan, by_row, 20)
+    assert run(batches, [ranges((A, 0, 5))]).failures == []
+    assert by_row.ran == [[ranges((A, 0, 5))]]
+    [failure] = run(batches, [ranges((A, 5, 10))]).failures
+    assert failure.kind is FailureKind.ROWS
+    assert len(by_row.ran) == 1
 
 
 def test_a_plan_leaves_out_what_nobody_converts_and_the_next_batch_is_searched_first() -> None:
@@ -285,6 +320,7 @@ def test_a_session_is_opened_once_for_both_ways() -> None:
     ),
     st.dictionaries(st.sampled_from([A, B, C]), st.sets(st.integers(0, 40), max_size=8)),
     st.dictionaries(st.sampled_from([A, B, C]), st.sets(st.integers(0, 40), max_size=3)),
+    st.dictionaries(st.sampled_from([A, B, C]), st.sets(st.integers(0, 40), max_size=3)),
     st.dictionaries(st.sampled_from([A, B, C]), st.sampled_from([0, 1])),
     st.booleans(),
     st.sets(st.integers(0, 12)),
@@ -294,12 +330,13 @@ def test_every_record_becomes_a_row_or_a_letter_once_and_in_order(
     batches_of: list[list[tuple[Partition, int]]],
     bad: dict[Partition, set[int]],
     hard: dict[Partition, set[int]],
+    unstorable: dict[Partition, set[int]],
     kinds: dict[Partition, int],
     as_a_whole: bool,
     outages: set[int],
     most: int,
 ) -> None:
-    sink = Sink(bad=bad, hard=hard)
+    sink = Sink(bad=bad, hard=hard, unstorable=unstorable)
     plans = [Way(sink, is_plan=True, as_a_whole=as_a_whole) for _ in range(2)]
     batches = planned_first(
         sink,
@@ -326,7 +363,8 @@ def test_every_record_becomes_a_row_or_a_letter_once_and_in_order(
         letters = [at for partition, at in sink.letters if partition == each]
         assert sorted(sink.rows.get(each, []) + letters) == list(range(end))
         assert sink.rows.get(each, []) == sorted(sink.rows.get(each, []))
-        assert letters == sorted(bad.get(each, set()) & set(range(end)))
+        due = bad.get(each, set()) | unstorable.get(each, set())
+        assert letters == sorted(due & set(range(end)))
 
 
 @given(st.lists(st.booleans(), max_size=300))

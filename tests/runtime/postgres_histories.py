@@ -6,12 +6,15 @@ who goes on. Any of them may sleep until the end, and the answer of a commit may
 lock: a statement that would is refused at once, like one that has waited for too long.
 
 A row of the table is (unit, line, offset): a line begins where an operation on offsets has put the unit.
+
+Each writer decides anew which records the database refuses, as keys and references of other clients do. Their
+letters are committed with the rows, and written by the driver, or by a later one.
 """
 
 import random
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
@@ -19,8 +22,12 @@ from psycopg import Rollback, errors
 
 from cooperator.connectors.exactly_once import Replaced
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.letters import KeptLetters, UnitLetters
 from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, Superseded
+from cooperator.connectors.microbatch.ranges import LeftOut
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.model import Epoch
+from tests.microbatch.letter_topics import Topic, letters_of
 
 RECORDS = 12
 """The number of records of each unit's source."""
@@ -53,6 +60,12 @@ class Attempt:
     session: str = ""
     lines: dict[str, str] = field(default_factory=dict)
     at: dict[str, int] = field(default_factory=dict)
+    letters: dict[str, UnitLetters] = field(default_factory=dict)
+
+    def deliver(self, unit: str, kept: str) -> None:
+        if unit not in self.letters:
+            self.letters[unit] = letters_of(unit, self.claim)
+        self.letters[unit].deliver(kept)
 
 
 @dataclass
@@ -77,13 +90,14 @@ class Pool:
 class History:
     """One history.
 
-    ``starts`` maps lines to the offsets at which they begin, ``holders`` units to the sessions that have
-    them.
+    ``topics`` have the letters of units; ``starts`` maps lines to the offsets at which they begin,
+    ``holders`` units to the sessions that have them.
     """
 
     pool: "Pool"
     positions: PostgresPositions
     rows: str
+    topics: dict[str, Topic]
     seed: int
     chance: random.Random = field(init=False)
     threads: list[Thread] = field(default_factory=list)
@@ -132,16 +146,31 @@ class History:
                 self._step(each)
         assert last.ended == "done", f"seed {self.seed}: the newest attempt: {last.ended}"
         self.check()
-        at = {unit: state.next for unit, state in self.positions.all(self.reader).items()}
+        states = self.positions.all(self.reader)
+        for unit, state in states.items():
+            kept = self._undelivered(unit, state.letters)
+            assert kept == [], f"seed {self.seed}: letters {kept} of {unit} were not written"
+        at = {unit: state.next for unit, state in states.items()}
         assert at == dict.fromkeys(UNITS, RECORDS), f"seed {self.seed}: {at}"
 
     def check(self) -> None:
-        """Each line has each offset from its start on once, and the current one ends at the position."""
+        """Each line has each offset from its start on once, as a row or a letter, and the current one ends at
+        the position.
+        """
         text: Any = f"SELECT unit, line, number FROM {self.rows} ORDER BY unit, line, number"
         found: dict[tuple[str, str], list[int]] = {}
         for unit, line, number in self.reader.execute(text):
             found.setdefault((unit, line), []).append(number)
-        for unit, state in self.positions.all(self.reader).items():
+        states = self.positions.all(self.reader)
+        for unit, topic in self.topics.items():
+            kept = states[unit].letters if unit in states else ""
+            written = [_line_and_offset(value) for value in topic.values]
+            for line in {line for line, _ in written}:
+                numbers = [number for its_line, number in written if its_line == line]
+                assert numbers == sorted(numbers), f"seed {self.seed}: letters {numbers} of {unit}"
+            for line, number in [*written, *self._undelivered(unit, kept)]:
+                found.setdefault((unit, line), []).append(number)
+        for unit, state in states.items():
             if state.next is not None:
                 found.setdefault((unit, state.line), [])
                 end = self.starts[unit, state.line] + len(found[unit, state.line])
@@ -149,7 +178,15 @@ class History:
         for (unit, line), numbers in found.items():
             start = self.starts[unit, line]
             wanted = list(range(start, start + len(numbers)))
-            assert numbers == wanted, f"seed {self.seed}: {unit} has {numbers} from {start} on"
+            assert sorted(numbers) == wanted, f"seed {self.seed}: {unit} has {numbers} from {start} on"
+
+    def _undelivered(self, unit: str, kept: str) -> list[tuple[str, int]]:
+        """Letters that are committed, and not written yet."""
+        if not kept:
+            return []
+        line, _, letters = KeptLetters.decode(kept)
+        there = {_line_and_offset(value) for value in self.topics[unit].values}
+        return [(line, one.offset) for one in letters if (line, one.offset) not in there]
 
     def _begin(self, units: Sequence[str]) -> Thread:
         self.attempts += 1
@@ -213,6 +250,10 @@ class History:
             if self.calm or self.chance.random() > 0.1:
                 break
         me.session = session
+        for unit, state in states.items():
+            if state.letters:
+                yield "letters of an earlier session"
+                me.deliver(unit, state.letters)
         me.lines = {unit: state.line for unit, state in states.items()}
         me.at = {unit: state.next for unit, state in states.items() if state.next is not None}
 
@@ -225,7 +266,8 @@ class History:
         return found
 
     def _batch(self, me: Attempt, moves: Sequence[Move]) -> Steps:
-        """Starts a writer, and waits for its answer, or not."""
+        """Starts a writer, and waits for its answer, or not; then writes the letters."""
+        moves = [self._with_letters(move) for move in moves]
         writer = self._thread(lambda own: self._writer(me.session, moves, own))
         while not writer.ended:
             yield "wait"
@@ -235,6 +277,15 @@ class History:
             raise Unanswered
         for move in moves:
             me.lines[move.unit], me.at[move.unit] = move.line_after, move.end
+        for move in moves:
+            if move.letters:
+                yield "before the letters"
+                me.deliver(move.unit, move.letters)
+
+    def _with_letters(self, move: Move) -> Move:
+        refused = [at for at in range(move.start, move.end) if self.chance.random() < 0.3]
+        letters = [LeftOut(at, OutputRecord(None, f"{move.line} {at}".encode())) for at in refused]
+        return replace(move, letters=KeptLetters(move.line, move.end, letters).encode())
 
     def _writer(self, session: str, moves: Sequence[Move], connection: Connection) -> Steps:
         """Writes a batch, which may be repeated after its commit; its rows go through a copy or directly."""
@@ -257,9 +308,12 @@ class History:
             )
 
     def _insert(self, connection: Connection, moves: Sequence[Move]) -> None:
-        text: Any = f"INSERT INTO {self.rows} SELECT %s, %s, generate_series(%s::int, %s::int)"
+        text: Any = f"INSERT INTO {self.rows} SELECT %s, %s, unnest(%s::int[])"
         for move in moves:
-            connection.execute(text, [move.unit, move.line, move.start, move.end - 1])
+            letters = KeptLetters.decode(move.letters).letters if move.letters else ()
+            refused = {one.offset for one in letters}
+            accepted = [at for at in range(move.start, move.end) if at not in refused]
+            connection.execute(text, [move.unit, move.line, accepted])
 
     def _alter(self) -> None:
         """An operation on offsets; one that finds a lock is not repeated."""
@@ -271,3 +325,8 @@ class History:
             self.holders[unit] = session
         except errors.LockNotAvailable:
             return
+
+
+def _line_and_offset(value: bytes) -> tuple[str, int]:
+    line, _, offset = value.decode().rpartition(" ")
+    return line, int(offset)

@@ -111,7 +111,7 @@ def converted(
     }
     options = parse(sink.options, {**common, **sink.config, **config})
     parts, left_out = sink.conversion(options, context).table(records.toArrow(), records.sparkSession)
-    rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, row in in_order(parts)]
+    rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, _, row in in_order(parts)]
     offsets = [row["offset"] if sink.gives_columns else json.loads(row["value"])["offset"] for row in rows]
     return offsets, [letter.row["offset"] for letter in left_out], said
 

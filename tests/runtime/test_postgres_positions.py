@@ -19,8 +19,9 @@ from cooperator.connectors.microbatch.postgres_positions import (
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.units import Layout
 from cooperator.model import Epoch
+from tests.microbatch.letter_topics import Topic, install
 from tests.runtime.postgres import PASSWORD, Postgres
-from tests.runtime.postgres_histories import Connection, History, Pool
+from tests.runtime.postgres_histories import UNITS, Connection, History, Pool
 
 pytestmark = pytest.mark.real
 
@@ -55,7 +56,10 @@ def histories(pool: Pool, name: str, kind: type[PostgresPositions], seeds: range
     text = f"TRUNCATE {table}"
     for seed in seeds:
         connection.execute(text)
-        History(pool, kind(f"{table}_positions", "g", f"c{seed}"), table, seed).run()
+        topics = {unit: Topic() for unit in UNITS}
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, topics)
+            History(pool, kind(f"{table}_positions", "g", f"c{seed}"), table, topics, seed).run()
     pool.give(connection)
 
 
@@ -115,7 +119,14 @@ class NotOnceMore(PostgresPositions):
         return True
 
 
-@pytest.mark.parametrize("kind", [AnySession, AnyStart, OneSession, NotOnceMore])
+class WithoutLetters(PostgresPositions):
+    """Letters are not kept: only the attempt that has committed their batch can write them."""
+
+    def move(self, connection: Connection, session: str, moves: Sequence[Move]) -> None:
+        super().move(connection, session, [replace(move, letters="") for move in moves])
+
+
+@pytest.mark.parametrize("kind", [AnySession, AnyStart, OneSession, NotOnceMore, WithoutLetters])
 def test_a_planted_bug_is_found(pool: Pool, unique: str, kind: type[PostgresPositions]) -> None:
     with pytest.raises(AssertionError, match="seed"):
         histories(pool, unique, kind, FEW)

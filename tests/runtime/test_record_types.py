@@ -69,7 +69,7 @@ class Unit:
     def offsets(self, *values: bytes | None) -> tuple[list[int], list[int]]:
         """The offsets of the rows and of the dead letters of one batch."""
         parts, letters = self.batch(values)
-        rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, row in in_order(parts)]
+        rows = [dict(zip(part.rows.column_names, row, strict=True)) for part, _, row in in_order(parts)]
         if self._sink is SINKS["kafka"]:
             rows = [json.loads(row["value"]) for row in rows]
         return [row["offset"] for row in rows], [letter.row["offset"] for letter in letters]

@@ -76,11 +76,6 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Apart(Listed):
-    """Cells that are equal, but travel alone, since they change how their batch is converted."""
-
-
-@dataclass(frozen=True)
 class Refusal(Listed):
     """Cells that are to be refused, with a message that names column, key, value and remedy."""
 
@@ -130,13 +125,7 @@ def problems(outcomes: Mapping[Cell, Outcome], exceptions: Sequence[Listed]) -> 
     for cell, outcome in outcomes.items():
         status = status_of(cell, outcome)
         listed = listed_for(cell, exceptions)
-        expected = (
-            "equal"
-            if listed is None or isinstance(listed, Apart)
-            else "refused"
-            if isinstance(listed, Refusal)
-            else "wrong"
-        )
+        expected = "equal" if listed is None else "refused" if isinstance(listed, Refusal) else "wrong"
         if status != expected:
             closed = "; the gap is closed: take it off the list" if isinstance(listed, Gap) else ""
             found.append(f"{cell.name}: {status}, expected {expected}{closed}\n{described(cell, outcome)}")

@@ -17,6 +17,7 @@ DECIDING: tuple[Pair, ...] = (
     OneColumn(),
     TopicNames(),
     ToPostgres(),
+    ToPostgres(by_row=True),
     FromPostgres("json"),
     FromPostgres("json-schema"),
     FromFiles("line"),

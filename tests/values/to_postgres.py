@@ -138,11 +138,15 @@ TARGETS: tuple[Target, ...] = (
 class ToPostgres(FromTopic):
     class_name = "kafka-to-postgres"
 
-    def __init__(self, converter: Converter = "json", targets: Sequence[Target] = TARGETS) -> None:
+    def __init__(
+        self, converter: Converter = "json", targets: Sequence[Target] = TARGETS, *, by_row: bool = False
+    ) -> None:
+        """``by_row``: the cells travel with some that the database refuses, so that each row goes alone."""
         super().__init__(converter)
         self.targets = targets
-        self.label = f"kafka-to-postgres, {converter}"
-        self.short = "postgres" if converter == "json" else f"postgres-{converter}"
+        way = "row by row" if by_row else converter
+        self.label = f"kafka-to-postgres, {way}"
+        self.short = "postgres" if way == "json" else f"postgres-{way.replace(' ', '-')}"
 
     def all_cells(self) -> Sequence[Cell]:
         values = [

@@ -91,7 +91,9 @@ class Conversion:
     ``columns`` are those of the view ``input``, besides ``key`` and ``value``. ``memory`` is what converters
     remember; without it that is in the unit's checkpoint. ``accept`` raises ``OptionError`` for rows that the
     sink cannot take because of their columns. With ``one_table`` all rows go into one table, whose columns
-    have one type each. Units of a task may share ``avro``.
+    have one type each. Units of a task may share ``avro``. ``write`` is applied to rows last, in ``table``
+    alone: their types are told as they were before. ``is_numbered``: all rows have the numbers of their
+    records.
     """
 
     def __init__(
@@ -104,12 +106,17 @@ class Conversion:
         accept: "Callable[[DataFrame], object]" = lambda rows: None,
         one_table: bool = False,
         avro: AvroReader | None = None,
+        write: "Callable[[DataFrame], DataFrame]" = lambda rows: rows,
+        *,
+        is_numbered: bool = False,
     ) -> None:
         self._options = options
         self._context = context
         self._finish = finish
         self._columns = columns
         self._accept = accept
+        self._write = write
+        self._is_numbered = is_numbered
         memory = memory or FileMemory(context.checkpoint / "types.arrow")
         self._decoder = Decoder(options, memory, avro) if options.by_record else None
         self._is_planned = not options.select or treats_rows_alone(options.select)
@@ -163,7 +170,8 @@ class Conversion:
         import pyarrow as pa
 
         if self._decoder is None:
-            parts, found = self._part(raw, session, are_suspects=are_suspects)
+            rows = with_column_of_numbers(raw, range(raw.num_rows)) if self._is_numbered else raw
+            parts, found = self._part(rows, session, are_suspects=are_suspects)
         else:
             parts, found = self._decoded(self._decoder, raw, session)
         found.sort(key=lambda one: one.row)
@@ -181,7 +189,8 @@ class Conversion:
             nonlocal types
             rows = self.relation(frame)
             types = tuple(rows.dtypes)
-            return with_numbers(rows) if is_numbered else rows
+            written = self._write(rows)
+            return with_numbers(written) if is_numbered else written
 
         failed: list[Failed] = []
         if self._options.tolerance == "none":
@@ -212,7 +221,7 @@ class Conversion:
         settled = [kind.types for kind in by_count]
         remembered, refusals = self._outcomes.settle(settled, decoder.known, outcome)
         parts: list[Part] = []
-        in_order = len(kinds) > 1 and (not select or treats_rows_alone(select))
+        in_order = self._is_numbered or (len(kinds) > 1 and (not select or treats_rows_alone(select)))
         for types, numbers, rows in kinds:
             if (refusal := refusals.get(types)) is not None:
                 if self._options.tolerance == "none":

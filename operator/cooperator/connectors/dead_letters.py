@@ -25,7 +25,8 @@ from cooperator.model.visible import visible_line
 _PREFIX = "__connect.errors."
 _TOPIC_OPTION = "errors.deadletterqueue.topic.name"
 _MESSAGE_LIMIT = 2_000  # characters: headers count against the size of a record
-_KEY_LIMIT = 100
+_SHOWN = 200  # characters of a key or value
+_ENDS = 1_000  # bytes: more than are shown
 LETTER_BYTES = 16_384
 """The upper limit by which a letter is larger than its record."""
 
@@ -92,8 +93,27 @@ def reason(error: Exception) -> str:
     return visible_line(first_line(error), _MESSAGE_LIMIT)
 
 
-def _shown(key: bytes | None) -> str:
-    return "none" if key is None else visible_line(key.decode(errors="replace"), _KEY_LIMIT)
+class RecordRefused(Exception):
+    """The sink refuses a record; the message names its position, key and value, the reason and a remedy."""
+
+
+def record_refused(row: Mapping[str, Any], reason: str, remedy: str) -> RecordRefused:
+    """Returns the refusal of a record as it was read."""
+    where = f"{row['topic']}-{row['partition']}, offset {row['offset']}"
+    shown = f"key {_shown(row['key'])}, value {_shown(row['value'])}"
+    return RecordRefused(f"{where}, {shown}: {visible_line(reason)}; {remedy}")
+
+
+def _shown(data: bytes | None) -> str:
+    if data is None:
+        return "null"
+    ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
+    return visible_line(ends.decode(errors="backslashreplace"), _SHOWN)
+
+
+def _message(row: Mapping[str, Any], error: Exception) -> str:
+    told = reason(error)
+    return told if isinstance(error, RecordRefused) else f"{told} (key: {_shown(row['key'])})"
 
 
 class Letter(NamedTuple):
@@ -115,7 +135,7 @@ def letters(found: Iterable[Letter], topic: str, context: UnitContext) -> Iterat
             "task.id": context.task.task,
             "stage": stage,
             "exception.class.name": error.name if isinstance(error, SparkFailure) else type(error).__name__,
-            "exception.message": f"{reason(error)} (key: {_shown(row['key'])})",
+            "exception.message": _message(row, error),
         }
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers += [(f"{_PREFIX}{name}", str(value).encode()) for name, value in details.items()]

@@ -219,7 +219,7 @@ class _Unit:
     def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:
         """Writes the letters; none is left to be written with the rows."""
         if self._options.dead_letters:
-            self.letters.put(left_out, self._owned.line(range_.partition), range_.end)
+            self.letters.put(self.letters.of(left_out), self._owned.line(range_.partition), range_.end)
         return ()
 
 

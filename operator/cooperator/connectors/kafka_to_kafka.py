@@ -286,7 +286,7 @@ class _Unit:
         """Returns the rows, followed by the records that are left out."""
         options = self._options
         parts, left_out = self.conversion.table(raw, session)
-        found = list(_records((row for _, row in in_order(parts)), options, self._target))
+        found = list(_records((row for _, _, row in in_order(parts)), options, self._target))
         return [*found, *self.letters(left_out)]
 
     def letters(self, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:

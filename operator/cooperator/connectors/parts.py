@@ -54,8 +54,8 @@ def numbered(types: tuple[tuple[str, str], ...], rows: "pa.Table") -> Part:
     return Part(types, rows.remove_column(last), rows.column(last).to_pylist())
 
 
-def in_order(parts: Sequence[Part]) -> Iterator[tuple[Part, tuple[Any, ...]]]:
-    """Yields all rows, with their parts, in the order of their records."""
+def in_order(parts: Sequence[Part]) -> Iterator[tuple[Part, int, tuple[Any, ...]]]:
+    """Yields all rows, with their parts and the numbers of their records, in the order of these."""
 
     def rows(place: int, part: Part) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
         columns = [column.to_pylist() for column in part.rows.columns]
@@ -64,7 +64,7 @@ def in_order(parts: Sequence[Part]) -> Iterator[tuple[Part, tuple[Any, ...]]]:
             yield number, place, row
 
     ordered = merge(*(rows(*one) for one in enumerate(parts)), key=lambda one: one[0])
-    return ((parts[place], row) for _, place, row in ordered)
+    return ((parts[place], number, row) for number, place, row in ordered)
 
 
 def as_one_table(parts: Sequence[Part]) -> "pa.Table | None":

@@ -5,6 +5,7 @@ is cancelled when the server is away or a lock is held. A commit whose answer wa
 the function itself must detect, in the database, what was done already.
 """
 
+import json
 import logging
 import os
 import re
@@ -12,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator
@@ -245,13 +247,14 @@ class Database:
 
     def _connected(self) -> "psycopg.Connection[Any]":
         import psycopg
-        from psycopg.types.json import JsonDumper
+        from psycopg.types.json import JsonDumper, set_json_dumps
 
         if self._connection is None or self._connection.closed:
             # The last attempt's error is more helpful than the start of another attempt.
             self._tell(self._reported or f"waiting for {self._where}: no answer yet")
             self._connection = psycopg.connect(self._url, autocommit=True, **self._arguments)
             self._connection.adapters.register_dumper(dict, JsonDumper)  # structs are JSON there
+            set_json_dumps(as_json, self._connection)
             self._tell("")
         return self._connection
 
@@ -259,6 +262,19 @@ class Database:
         if text != self._reported:
             self._reported = text
             self._say(text)
+
+
+def as_json(value: Any) -> str:
+    """Returns a value of a row as JSON, with all digits of its numbers."""
+    match value:
+        case dict():
+            parts = (f"{json.dumps(str(name))}: {as_json(part)}" for name, part in value.items())
+            return f"{{{', '.join(parts)}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(as_json, value))}]"
+        case Decimal():
+            return format(value, "f")
+    return json.dumps(value, default=str)
 
 
 def _passes(error: "psycopg.Error") -> bool:

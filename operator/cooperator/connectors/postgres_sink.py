@@ -4,13 +4,18 @@ Rows go into a temporary table first, so that rows of the target, and of the tab
 only during statements that run on the server: a client that freezes holds no lock for longer than
 ``transaction.timeout.ms``, which does not count while the server waits for a COPY. Where no row can wait for
 another one (a table without keys and triggers), they go directly into the target.
+
+``stage`` and ``move`` know the record of each row, and leave out the records that the database refuses.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.postgres import identifier
+from cooperator.connectors.postgres_refusals import Refuse, Row, accept
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
 DELETED = "__deleted"
 """A column that the table does not have: where it is true, the row with that key is deleted."""
 _NUMBER = "__number"
+_RECORD = "__record"
 _STAGING = "cooperator_staging"
 
 
@@ -37,14 +43,10 @@ class TargetTable:
 
 
 class Chunk(NamedTuple):
-    """Rows for one target, in order: each as its values."""
+    """Rows for one target, in order: each as the number of its record, ascending, and its values."""
 
     target: TargetTable
-    rows: Sequence[Sequence[Any]]
-
-    @property
-    def size(self) -> int:
-        return len(self.rows)
+    rows: Sequence[tuple[int, Row]]
 
 
 class Statements(NamedTuple):
@@ -55,43 +57,68 @@ class Statements(NamedTuple):
     after: "Sequence[sql.Composed]"
 
 
-def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk]) -> int:
-    """Copies rows into temporary tables of this transaction, or directly; returns how many.
+def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk], refuse: Refuse) -> None:
+    """Copies rows into temporary tables of this transaction, whose columns have the types of the targets.
 
     If the transaction is not to write them after all, it must be rolled back.
     """
-    for number, chunk in enumerate(chunks):
-        statements = statements_of(chunk.target, number)
-        for each in statements.before:
+    for number, (target, rows) in enumerate(chunks):
+        before, statement, _ = statements_of(target, number, by_record=True)
+        for each in before:
             connection.execute(each)
-        with connection.cursor().copy(statements.copy) as copy:
-            for row in chunk.rows:
-                copy.write_row(row)
-    return sum(chunk.size for chunk in chunks)
+
+        def copied(some: Sequence[tuple[int, list[Row]]], statement: "sql.Composed" = statement) -> None:
+            with connection.cursor().copy(statement) as copy:
+                for record, its_rows in some:
+                    for row in its_rows:
+                        copy.write_row([*row, record])
+
+        accept(connection, target.table, target.columns, _records(rows), copied, refuse)
 
 
-def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk]) -> None:
+def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk], refuse: Refuse) -> None:
     """Moves what was staged into the real tables."""
-    for number, chunk in enumerate(chunks):
-        for each in statements_of(chunk.target, number).after:
-            connection.execute(each)
+    for number, (target, rows) in enumerate(chunks):
+
+        def inserted(
+            some: Sequence[tuple[int, list[Row]]], target: TargetTable = target, number: int = number
+        ) -> None:
+            for each in _moving(target, _staging(number), (some[0][0], some[-1][0])):
+                connection.execute(each)
+            # A constraint that is deferred would refuse the commit, which tells no record.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+        def narrow(number: int = number) -> None:
+            from psycopg import sql
+
+            names = {"staging": identifier(_staging(number)), "record": sql.Identifier(_RECORD)}
+            connection.execute(sql.SQL("CREATE INDEX ON {staging} ({record})").format(**names))
+
+        accept(connection, target.table, target.columns, _records(rows), inserted, refuse, narrow)
 
 
-def statements_of(target: TargetTable, number: int = 0) -> Statements:
-    """Returns the statements that write rows into a table. ``number`` counts the copies of a transaction."""
+def statements_of(target: TargetTable, number: int = 0, *, by_record: bool = False) -> Statements:
+    """Returns the statements that write rows into a table. ``number`` counts the copies of a transaction.
+
+    ``by_record``: rows are staged, each with the number of its record after its values.
+    """
     from psycopg import sql
 
-    staging = f"{_STAGING}_{number}"
+    staging = _staging(number)
     selected = [sql.Identifier(name) for name in target.columns if name != DELETED]
-    deleted = [sql.SQL("false AS {}").format(sql.Identifier(DELETED))] if DELETED in target.columns else []
+    added = [sql.SQL("false AS {}").format(sql.Identifier(DELETED))] if DELETED in target.columns else []
+    columns = [*target.columns]
+    if by_record:
+        added.append(sql.SQL("0::bigint AS {}").format(sql.Identifier(_RECORD)))
+        columns.append(_RECORD)
     named = {
         "staging": identifier(staging),
-        "selected": sql.SQL(", ").join([*selected, *deleted]),
+        "selected": sql.SQL(", ").join([*selected, *added]),
         "table": identifier(target.table),
-        "columns": sql.SQL(", ").join(map(sql.Identifier, target.columns)),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
         "number": sql.Identifier(_NUMBER),
     }
-    if target.direct:
+    if target.direct and not by_record:
         return Statements([], sql.SQL("COPY {table} ({columns}) FROM STDIN").format(**named), [])
     create = "CREATE TEMPORARY TABLE {staging} ON COMMIT DROP AS SELECT {selected} FROM {table} LIMIT 0"
     before = [sql.SQL(create).format(**named)]
@@ -102,8 +129,19 @@ def statements_of(target: TargetTable, number: int = 0) -> Statements:
     return Statements(before, copy, _moving(target, staging))
 
 
-def _moving(target: TargetTable, staging: str) -> "list[sql.Composed]":
-    """Returns what moves rows from the temporary table into the real one.
+def _staging(number: int) -> str:
+    return f"{_STAGING}_{number}"
+
+
+def _records(rows: Sequence[tuple[int, Row]]) -> list[tuple[int, list[Row]]]:
+    """Returns the rows of each record."""
+    return [(record, [row for _, row in some]) for record, some in groupby(rows, key=itemgetter(0))]
+
+
+def _moving(
+    target: TargetTable, staging: str, records: tuple[int, int] | None = None
+) -> "list[sql.Composed]":
+    """Returns what moves rows from the temporary table into the real one: all, or those of some records.
 
     The last of several rows with the same key wins. Keys are taken in order, so that units with common keys
     do not deadlock.
@@ -111,9 +149,14 @@ def _moving(target: TargetTable, staging: str) -> "list[sql.Composed]":
     from psycopg import sql
 
     columns = [name for name in target.columns if name != DELETED]
+    some: sql.Composable = sql.SQL("")
+    if records is not None:
+        between = "WHERE {} BETWEEN {} AND {}"
+        some = sql.SQL(between).format(sql.Identifier(_RECORD), *map(sql.Literal, records))
     parts = {
         "table": identifier(target.table),
         "staging": identifier(staging),
+        "some": some,
         "number": sql.Identifier(_NUMBER),
         "deleted": sql.Identifier(DELETED),
         "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
@@ -121,14 +164,15 @@ def _moving(target: TargetTable, staging: str) -> "list[sql.Composed]":
     }
     if not target.key:
         # A temporary table is read from its first row to its last one, so the order is that of the copy.
-        return [sql.SQL("INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging}").format(**parts)]
+        insert = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} {some}"
+        return [sql.SQL(insert).format(**parts)]
     others = [sql.Identifier(name) for name in columns if name not in target.key]
     sets = sql.SQL(", ").join(sql.SQL("{0} = EXCLUDED.{0}").format(name) for name in others)
     parts["then"] = sql.SQL("DO UPDATE SET {}").format(sets) if others else sql.SQL("DO NOTHING")
     parts["kept"] = (
-        sql.SQL("WHERE NOT {deleted}").format(**parts) if DELETED in target.columns else sql.SQL("")
+        sql.SQL("WHERE {deleted} IS NOT TRUE").format(**parts) if DELETED in target.columns else sql.SQL("")
     )
-    newest = "(SELECT DISTINCT ON ({key}) * FROM {staging} ORDER BY {key}, {number} DESC) AS newest"
+    newest = "(SELECT DISTINCT ON ({key}) * FROM {staging} {some} ORDER BY {key}, {number} DESC) AS newest"
     statements = []
     if DELETED in target.columns:
         gone = f"(SELECT {{key}} FROM {newest} WHERE {{deleted}})"

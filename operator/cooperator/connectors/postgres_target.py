@@ -17,7 +17,7 @@ from cooperator.connectors.postgres import (
     identifier,
     is_table_name,
 )
-from cooperator.connectors.postgres_checks import missing
+from cooperator.connectors.postgres_checks import check_kinds, missing
 from cooperator.connectors.postgres_sink import DELETED, TargetTable
 from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
 from cooperator.model.text import hinted
@@ -144,6 +144,8 @@ def target_of(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
+    if options.tolerance == "all":
+        check_kinds(columns, table)
     direct = not table.inserts_wait
     return FittedTable(table, TargetTable(name, names, _key(table, names, options), direct))
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.access import of_java
@@ -18,13 +19,12 @@ from cooperator.connectors.microbatch.left_out import LeavingOut
 from cooperator.connectors.microbatch.letters import UnitLetters
 from cooperator.connectors.microbatch.planned_first import PlannedFirst
 from cooperator.connectors.microbatch.plans import Plans
-from cooperator.connectors.microbatch.postgres_batches import Chunks, PostgresBatches
+from cooperator.connectors.microbatch.postgres_batches import PostgresBatches, RowConverter
 from cooperator.connectors.microbatch.postgres_positions import PostgresPositions
 from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitNote
-from cooperator.connectors.microbatch.ranges import Limits, OffsetRange, Partition
+from cooperator.connectors.microbatch.ranges import LeftOut, Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
-from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database, Table, describe_table
@@ -115,7 +115,11 @@ def _parts(
     units = {Partition.of_unit(unit): unit for unit in context.units}
     topics = sorted({partition.topic for partition in units})
     positions = positions_of(options, context.group_id, context.task.connector)
-    owned = PostgresUnits(database, positions, units, context.epoch, context.attempt, context.owner)
+
+    def deliver(unit: str, letters: str) -> None:
+        by_record[Partition.of_unit(unit)].letters.deliver(letters)
+
+    owned = PostgresUnits(database, positions, units, context.epoch, context.attempt, context.owner, deliver)
     source = BatchSource(
         consumer_settings(options),
         pool=str(context.task),
@@ -153,29 +157,37 @@ def _parts(
     # Rows that do not fit are reported now.
     queries = {} if options.by_record else queries_of(Decoding())
 
-    def convert(partition: Partition, raw: "pa.Table", range_: OffsetRange) -> Chunks:
-        return by_record[partition].chunks(raw, spark, range_)
+    def convert(partition: Partition, raw: "pa.Table") -> tuple[list[Chunk], list[Letter]]:
+        return by_record[partition].chunks(raw, spark)
+
+    def left_out(partition: Partition, found: Sequence[Letter]) -> list[LeftOut]:
+        return by_record[partition].letters.of(found)
 
     def close() -> None:
         for unit in by_record.values():
             unit.letters.close()
 
+    tolerates = left_out if options.tolerance == "all" else None
+    converter = RowConverter(convert, tolerates, close)
     batches: Batches
-    if queries and not options.is_collected:
-        batches = in_plan(queries)
-    else:
-        batches = by_row = PostgresBatches(spark, source, database, positions, owned, convert, close)
-        if options.is_collected:
-            plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
-            leaving_out = LeavingOut(
-                spark,
-                lambda partition: by_record[partition].conversion,
-                lambda range_, found: by_record[range_.partition].put(range_, found),
-                context.say,
-            )
-            batches = PlannedFirst(
-                plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
-            )
+    batches = by_row = PostgresBatches(spark, source, database, positions, owned, converter, context.say)
+    if options.is_collected:
+        plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
+        leaving_out = LeavingOut(
+            spark,
+            lambda partition: by_record[partition].conversion,
+            lambda range_, found: [one.letter for one in left_out(range_.partition, found) if one.letter],
+            context.say,
+        )
+        batches = PlannedFirst(
+            plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
+        )
+    elif queries:
+        # The conversion row by row only names the record that the database refuses.
+        plan = in_plan(queries)
+        batches = PlannedFirst(
+            lambda partition: plan, by_row, options.max_offsets, reads_topics_apart=by_topic
+        )
     return LoopParts(
         ownership=owned,
         batches=batches,
@@ -208,15 +220,15 @@ def _query(
 
 
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
-    """Returns the rows of a conversion. Where records are left out, their values fit ``table``."""
-    checked = table if options.tolerance == "all" else None
-    return storable(rows if options.select else fields_of_value(rows), checked, key_of(table, options))
+    """Returns the rows of a conversion."""
+    return storable(rows if options.select else fields_of_value(rows), key_of(table, options))
 
 
-def chunks_of(parts: list[Part], target: TargetOf, topic: str) -> list[Chunk]:
+def chunks_of(parts: Sequence[Part], target: TargetOf, topic: str) -> list[Chunk]:
     """Returns the rows in order; a chunk ends where the target changes."""
-    rows = ((target(part.types, topic).rows, row) for part, row in in_order(parts))
-    return [Chunk(into, [row for _, row in run]) for into, run in groupby(rows, key=lambda one: one[0])]
+    rows = ((target(part.types, topic).rows, number, row) for part, number, row in in_order(parts))
+    runs = groupby(rows, key=itemgetter(0))
+    return [Chunk(into, [(number, row) for _, number, row in run]) for into, run in runs]
 
 
 class _Unit:
@@ -240,7 +252,6 @@ class _Unit:
         self._context = context.of_unit(unit)
         self._database = database
         self._positions = positions
-        self._owned = owned
         self._target = target
         self._avro = avro
         self._conversion: Conversion | None = None
@@ -257,25 +268,25 @@ class _Unit:
                 memory=UnitNote(self._database, self._positions, self._unit),
                 accept=lambda rows: self._target(tuple(rows.dtypes), self._topic),
                 avro=self._avro,
+                write=self._written,
+                is_numbered=True,
             )
         return self._conversion
 
-    def chunks(self, raw: "pa.Table", spark: "SparkSession", range_: OffsetRange) -> Chunks:
-        """Returns the rows; the records that are left out are in the dead-letter topic then."""
+    def chunks(self, raw: "pa.Table", spark: "SparkSession") -> tuple[list[Chunk], list[Letter]]:
+        """Returns the rows, and the records that are left out."""
         parts, left_out = self.conversion.table(raw, spark)
-        chunks = chunks_of(parts, self._target, self._topic)
-        self.put(range_, left_out)
-        return chunks
+        return chunks_of(parts, self._target, self._topic), left_out
 
-    def put(self, range_: OffsetRange, left_out: Sequence[Letter]) -> Sequence[OutputRecord]:
-        """Writes the letters; none is left to be written with the rows."""
-        if self._options.dead_letters:
-            self.letters.put(left_out, self._owned.line(self._unit), range_.end)
-        return ()
+    def _written(self, rows: "DataFrame") -> "DataFrame":
+        """Returns the rows as text, as Spark's tasks write them; as they are if Spark cannot make lines."""
+        types = tuple(rows.dtypes)
+        columns = self._target(types, self._topic).table.columns
+        return texts(rows, columns).rows if can_be_lines(types, columns) else rows
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
-        is_asked = self._options.tolerance == "all" or self._options.mode == "upsert"
-        return as_rows(rows, self._options, self._described() if is_asked else None)
+        is_upsert = self._options.mode == "upsert"
+        return as_rows(rows, self._options, self._described() if is_upsert else None)
 
     def _described(self) -> Table | None:
         if self._table is None:

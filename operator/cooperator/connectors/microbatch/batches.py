@@ -37,6 +37,8 @@ class FailureKind(Enum):
     """Offsets that were planned do not exist any more."""
     ROWS = "rows"
     """The values of a row are the reason. The slot's producer is as good as before."""
+    REFUSED = "refused"
+    """The sink refuses the values of a row."""
     FAILED = "failed"
     """Another attempt would fail in the same way, as far as one can tell."""
 
@@ -142,7 +144,8 @@ class Batches(Protocol):
 class PlannedBatches(Batches, Protocol):
     """Batches whose records are converted by Spark's tasks.
 
-    It reports ``FailureKind.ROWS`` for each slot of which it has written nothing for that reason.
+    It reports ``FailureKind.ROWS``, or ``REFUSED``, for each slot of which it has written nothing for that
+    reason.
     """
 
     def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":

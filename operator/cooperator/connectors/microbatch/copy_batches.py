@@ -204,7 +204,5 @@ class CopyBatches:
 
     def _search(self, query: CopyQuery) -> FailingSearch:
         if query.plan not in self._searches:
-            self._searches[query.plan] = FailingSearch(
-                self._spark, lambda: self._texts(query).rows, is_before_rows=True
-            )
+            self._searches[query.plan] = FailingSearch(self._spark, lambda: self._texts(query).rows)
         return self._searches[query.plan]

@@ -1,15 +1,21 @@
 """Dead letters of batches whose rows go elsewhere than to Kafka.
 
-Letters are written before the rows. If the rows then fail, the next batch may have another end, so a marker
-counts offsets: it says up to where the unit's letters were written on a line of offsets (see
-``postgres_positions``), in the transaction of these letters. Later attempts write only those after it. The
-records are left out for the same reasons by every attempt.
+A marker counts offsets: it says up to where the unit's letters were written on a line of offsets (see
+``postgres_positions``), in the transaction of these letters. Later attempts write only those after it.
+
+In front of files, letters are written before the rows. If the rows then fail, the next batch may have another
+end, but its records are left out for the same reasons. A database may refuse a record now and accept it
+later (a key, a reference), so the letters of a batch are committed there, with its rows and its position
+(``KeptLetters``), and written afterwards: at once, or by the next attempt.
 """
 
+import json
 import logging
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cooperator.connectors.base import UnitContext
 from cooperator.connectors.conversion import ConversionOptions
@@ -17,6 +23,8 @@ from cooperator.connectors.dead_letters import Letter, letters
 from cooperator.connectors.exactly_once import UnitWriter
 from cooperator.connectors.kafka_log import KafkaLogs
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.ranges import LeftOut
+from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.topics import client_config
 
 log = logging.getLogger(__name__)
@@ -44,6 +52,49 @@ class LetterClaim:
         return
 
 
+class KeptLetters(NamedTuple):
+    """The letters of a range that ends at the offset ``end`` of a line, which are kept until written."""
+
+    line: str
+    end: int
+    letters: Sequence[LeftOut]
+
+    def encode(self) -> str:
+        """Returns it as a text; an empty one if there are no letters."""
+        kept = [
+            [
+                one.offset,
+                _encoded(one.letter.key),
+                _encoded(one.letter.value),
+                [[name, _encoded(value)] for name, value in one.letter.headers],
+            ]
+            for one in self.letters
+            if one.letter is not None
+        ]
+        return json.dumps([self.line, self.end, kept]) if kept else ""
+
+    @classmethod
+    def decode(cls, text: str) -> "KeptLetters":
+        line, end, kept = json.loads(text)
+        letters = [
+            LeftOut(offset, OutputRecord(_decoded(key), _decoded(value), headers=_headers(headers)))
+            for offset, key, value, headers in kept
+        ]
+        return cls(line, end, letters)
+
+
+def _encoded(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode()
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
+
+
+def _headers(pairs: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((name, _decoded(value)) for name, value in pairs)
+
+
 class UnitLetters:
     """Writes the letters of one unit, each once. The topic's producer is opened when there are some."""
 
@@ -61,7 +112,23 @@ class UnitLetters:
         self._writer: UnitWriter | None = None
         self._line, self._end = "", 0
 
-    def put(self, found: Sequence[Letter], line: str, end: int) -> None:
+    def of(self, found: Sequence[Letter]) -> list[LeftOut]:
+        """Returns the records that are left out, with their letters if there is a topic for them."""
+        records = letters(found, self._options.dead_letters, self._context)
+        pairs = zip(found, records, strict=True)
+        has_topic = bool(self._options.dead_letters)
+        return [LeftOut(one.row["offset"], record if has_topic else None) for one, record in pairs]
+
+    def deliver(self, kept: str) -> None:
+        """Writes letters that were kept (``KeptLetters``), unless they were written already."""
+        if self._options.dead_letters:
+            line, end, found = KeptLetters.decode(kept)
+            self.put(found, line, end)
+        else:
+            name = "errors.deadletterqueue.topic.name"
+            log.warning("%s: letters are dropped, since %s is not set any more", self._context.unit, name)
+
+    def put(self, found: Sequence[LeftOut], line: str, end: int) -> None:
         """Writes the letters of a range that ends at the offset ``end``.
 
         Raises ``Replaced`` when a newer attempt has written letters of the unit.
@@ -70,10 +137,10 @@ class UnitLetters:
             return
         writer = self._writer or self._opened()
         first = self._end if line == self._line else 0
-        new = [letter for letter in found if letter.row["offset"] >= first]
+        new = [one.letter for one in found if one.letter is not None and one.offset >= first]
         if new:
-            topic, context = self._options.dead_letters, self._context
-            writer.write(line, end, lambda: letters(new, topic, context))
+            topic = self._options.dead_letters
+            writer.write(line, end, lambda: [letter._replace(topic=topic) for letter in new])
             self._line, self._end = line, end
 
     def close(self) -> None:

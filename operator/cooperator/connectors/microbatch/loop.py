@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
-_LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.FAILED)
+_LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.REFUSED, FailureKind.FAILED)
 _HALVINGS = 20
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""

@@ -2,7 +2,8 @@
 
 The plan converts in Spark's tasks, and fails as a whole for a row that it cannot convert. Nothing was written
 then. Records that nobody can convert are left out of the plan (``left_out``). Where a record can be
-converted, but not by the plan, the same ranges are converted row by row.
+converted, but not by the plan, the same ranges are converted row by row; so are those of which the sink
+refuses a row, since only the conversion row by row knows its record.
 """
 
 import logging
@@ -33,6 +34,8 @@ _FEW: Final = 100
 _MOST_PART: Final = 0.5
 """The part of a range from which on a search for failing records costs more than a conversion row by row."""
 
+_OF_ROWS: Final = (FailureKind.ROWS, FailureKind.REFUSED)
+
 PlanOf = Callable[[Partition], PlannedBatches | None]
 """Returns what runs a partition's next batch in Spark's plan; None: it has to be converted row by row."""
 Slots = Sequence[Sequence[OffsetRange]]
@@ -54,7 +57,8 @@ class WayCounts:
 class PlannedFirst:
     """``Batches`` of one task, all in one thread; ``cancel`` may be called by any.
 
-    ``by_row`` opens the sessions of both ways: a plan uses the same producers.
+    ``by_row`` opens the sessions of both ways: a plan uses the same producers. Without ``leaving_out`` a
+    record that a plan cannot convert fails the batch.
 
     Rows that are converted one by one are held in memory: those of ``most_by_row`` offsets at most. More are
     postponed, and the next batches are smaller until one ran in plans alone.
@@ -65,7 +69,7 @@ class PlannedFirst:
         plan_of: PlanOf,
         by_row: Batches,
         most_by_row: int,
-        leaving_out: LeavingOut,
+        leaving_out: LeavingOut | None = None,
         *,
         reads_topics_apart: bool = False,
     ) -> None:
@@ -150,22 +154,27 @@ class PlannedFirst:
 
     def _planned(self, plan: PlannedBatches, batch: "_Batch", slots: Numbered) -> Numbered:
         """Runs slots by a plan; returns those that it does not convert. Raises ``SearchFailed``."""
+        if self._leaving_out is None:
+            return {n: slots[n] for n in self._ran(plan, batch, slots)}
         first = {n: slots[n] for n in slots if self._failing & {each.partition for each in slots[n]}}
         ready = self._leaving_out.searched(plan, first, self._most)
         failed = self._ran(plan, batch, {**{n: slots[n] for n in slots if n not in first}, **ready})
-        refused = {n: slots[n] for n in first if n not in ready or n in failed}
-        late = {n: slots[n] for n in failed if n not in first}
+        late = {n: slots[n] for n in failed if n not in first and failed[n] is FailureKind.ROWS}
+        refused = {
+            n: slots[n] for n in (*first, *failed) if n not in late and (n not in ready or n in failed)
+        }
         if not late or batch.total.failures:
             return refused
         ready = self._leaving_out.searched(plan, self._leaving_out.probed(plan, late), self._most)
         failed = self._ran(plan, batch, ready)
         return refused | {n: late[n] for n in late if n not in ready or n in failed}
 
-    def _ran(self, plan: PlannedBatches, batch: "_Batch", slots: Numbered) -> list[int]:
-        """Runs slots, and notes how the plan did; returns those that it failed for because of their rows."""
+    def _ran(self, plan: PlannedBatches, batch: "_Batch", slots: Numbered) -> Mapping[int, FailureKind]:
+        """Runs slots, and notes how the plan did; returns those that failed because of their rows."""
         if not slots:
-            return []
-        refused = batch.run(plan, slots, is_plan=True)
+            return {}
+        kinds = [FailureKind.REFUSED] if self._leaving_out is None else [*_OF_ROWS]
+        refused = batch.run(plan, slots, kinds)
         failed = {one.slot for one in batch.total.failures} | refused.keys()
         for each in [each for n, ranges in slots.items() if n not in failed for each in ranges]:
             left_out = len(each.left_out)
@@ -175,12 +184,12 @@ class PlannedFirst:
             trial = self._trials.get(each.partition, PlanTrial())
             is_slow = left_out > max(_FEW, _MOST_PART * each.size)
             self._trials[each.partition] = trial.failed() if is_slow else trial.succeeded()
-        for number, error in refused.items():
+        for number, failure in refused.items():
             self.counts.refused += 1
             names = ", ".join(str(each.partition) for each in slots[number])
-            cause = error.rpartition(": caused by ")[2].partition("\n")[0]
+            cause = failure.error.rpartition(": caused by ")[2].partition("\n")[0]
             log.info("%s: Spark's plan fails for a record: %s", names, cause[:_SHOWN])
-        return list(refused)
+        return {number: failure.kind for number, failure in refused.items()}
 
     def _given_up(self, partitions: Collection[Partition]) -> set[Partition]:
         for partition in partitions:
@@ -197,15 +206,14 @@ class _Batch:
         self._records = records
         self.total = Outcome(0)
 
-    def run(self, batches: Batches, slots: Numbered, *, is_plan: bool = False) -> Mapping[int, str]:
-        """Runs slots; returns the errors of those that a plan failed for because of their rows.
-
-        They are no failures of the batch.
-        """
+    def run(
+        self, batches: Batches, slots: Numbered, kinds: Collection[FailureKind] = ()
+    ) -> Mapping[int, SlotFailure]:
+        """Runs slots; returns those with failures of these kinds, which are no failures of the batch."""
         numbers = list(slots)
         outcome = batches.run(self._session, list(slots.values()), self._records)
         failures = [replace(one, slot=numbers[one.slot]) for one in outcome.failures]
-        of_rows = {one.slot: one.error for one in failures if is_plan and one.kind is FailureKind.ROWS}
+        of_rows = {one.slot: one for one in failures if one.kind in kinds}
         self.add(replace(outcome, failures=[one for one in failures if one.slot not in of_rows]))
         return of_rows
 

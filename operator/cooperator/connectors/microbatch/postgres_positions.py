@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS {table} (
     next bigint, topic_id text NOT NULL DEFAULT '', line text NOT NULL DEFAULT '',
     term bigint NOT NULL DEFAULT 0, generation bigint NOT NULL DEFAULT 0, attempt bigint NOT NULL DEFAULT 0,
     owner text NOT NULL DEFAULT '', session text NOT NULL DEFAULT '', note bytea,
+    letters text NOT NULL DEFAULT '',
     PRIMARY KEY (worker, connector, unit)
 )"""
 _MOVES: Final = """
@@ -46,7 +47,7 @@ batch AS (SELECT %(batch)s::json AS it),
 given AS (
     SELECT it->>'worker' AS worker, it->>'connector' AS connector, it->>'session' AS session, move.*
     FROM batch, json_to_recordset(it->'moves')
-    AS move(unit text, line text, line_after text, "start" bigint, "end" bigint, topic_id text)
+    AS move(unit text, line text, line_after text, "start" bigint, "end" bigint, topic_id text, letters text)
 )"""
 """The moves of one transaction, as rows. They are its only parameter, so that any client can run it."""
 _CHECK: Final = f"""
@@ -71,7 +72,8 @@ END AS problem, coalesce(done, false) AS done
 FROM compared ORDER BY unit"""
 _ADVANCE: Final = f"""
 WITH {_MOVES}
-UPDATE {{table}} AS stored SET next = given."end", topic_id = given.topic_id, line = given.line_after
+UPDATE {{table}} AS stored SET next = given."end", topic_id = given.topic_id, line = given.line_after,
+letters = given.letters
 FROM given
 WHERE stored.worker = given.worker AND stored.connector = given.connector AND stored.unit = given.unit"""
 _OF_CONNECTOR: Final = "worker = %(worker)s AND connector = %(connector)s"
@@ -83,18 +85,25 @@ class Superseded(Exception):
 
 
 class UnitState(NamedTuple):
-    """A unit's row. ``next`` None: it has no position. ``claim`` None: nobody has claimed it yet."""
+    """A unit's row. ``next`` None: it has no position. ``claim`` None: nobody has claimed it yet.
+
+    ``letters`` are those of the last batch (``KeptLetters``), which may not be written yet.
+    """
 
     next: int | None
     topic_id: str
     line: str
     claim: Claim | None
     session: str
+    letters: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A unit's position moves from ``start`` to ``end`` on a line; a jump begins the line ``jump``."""
+    """A unit's position moves from ``start`` to ``end`` on a line; a jump begins the line ``jump``.
+
+    ``letters`` are kept with the position until the next move (``KeptLetters``).
+    """
 
     unit: str
     line: str
@@ -102,6 +111,7 @@ class Move:
     end: int
     topic_id: str = ""
     jump: str = ""
+    letters: str = ""
 
     @property
     def line_after(self) -> str:
@@ -177,8 +187,14 @@ class PostgresPositions:
         Returns False if a transaction with the same moves was committed before (its answer was lost), so
         that nothing must be written. Raises ``Superseded``.
         """
-        batch = self.encoded(session, moves)
-        found = self._run(connection, _CHECK, batch=batch).fetchall()
+        if not self.check(connection, session, moves):
+            return False
+        self.move(connection, session, moves)
+        return True
+
+    def check(self, connection: "psycopg.Connection[Any]", session: str, moves: Sequence[Move]) -> bool:
+        """Locks the rows, and returns as ``advance`` does; nothing moves."""
+        found = self._run(connection, _CHECK, batch=self.encoded(session, moves)).fetchall()
         for problem, _ in found:
             if problem is not None:
                 raise Superseded(problem)
@@ -187,8 +203,11 @@ class PostgresPositions:
             return False
         if done:
             raise Superseded(f"{done} of {len(moves)} units were moved by another transaction")
-        self._run(connection, _ADVANCE, batch=batch)
         return True
+
+    def move(self, connection: "psycopg.Connection[Any]", session: str, moves: Sequence[Move]) -> None:
+        """Moves positions that were checked in this transaction."""
+        self._run(connection, _ADVANCE, batch=self.encoded(session, moves))
 
     def encoded(self, session: str, moves: Sequence[Move]) -> str:
         """Returns the parameter of the statements of ``advance``, in JSON."""
@@ -296,8 +315,8 @@ class PostgresPositions:
     ) -> Mapping[str, UnitState]:
         rows = self._run(
             connection,
-            "SELECT unit, next, topic_id, line, term, generation, attempt, owner, session FROM {table} "
-            f"WHERE {where}",
+            "SELECT unit, next, topic_id, line, term, generation, attempt, owner, session, letters "
+            f"FROM {{table}} WHERE {where}",
             **values,
         )
         return {
@@ -307,8 +326,9 @@ class PostgresPositions:
                 line,
                 Claim(Epoch(term, generation), attempt, owner) if owner else None,
                 session,
+                letters,
             )
-            for unit, at, topic_id, line, term, generation, attempt, owner, session in rows
+            for unit, at, topic_id, line, term, generation, attempt, owner, session, letters in rows
         }
 
     def _run(

@@ -2,10 +2,11 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cooperator.connectors.microbatch.batches import Owned, PositionRecord, Stand
 from cooperator.connectors.microbatch.claims import Claim
+from cooperator.connectors.microbatch.letters import KeptLetters
 from cooperator.connectors.microbatch.postgres_positions import Move, PostgresPositions, UnitState
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.postgres import Database
@@ -15,7 +16,8 @@ from cooperator.model import Epoch
 class PostgresUnits:
     """``UnitOwnership`` by rows of a table; see ``postgres_positions``. It is for one thread.
 
-    ``epoch`` None: no leader orders attempts, and this one is newer than all before it.
+    ``epoch`` None: no leader orders attempts, and this one is newer than all before it. ``deliver`` writes
+    the letters of a unit that were committed with its position, unless that was done already.
     """
 
     def __init__(
@@ -26,12 +28,14 @@ class PostgresUnits:
         epoch: Epoch | None,
         attempt: int,
         owner: str,
+        deliver: Callable[[str, str], None] = lambda unit, letters: None,
     ) -> None:
         self._database = database
         self._positions = positions
         self._units = units
         self._made: Claim | None = None
         self._epoch, self._attempt, self._owner = epoch, attempt, owner
+        self._deliver = deliver
         self._states: dict[str, UnitState] = {}
 
     def claim(self) -> Owned:
@@ -62,21 +66,25 @@ class PostgresUnits:
         """Returns the line that the unit is on."""
         return self._states[unit].line
 
-    def moves(self, ranges: list[OffsetRange], records: Mapping[Partition, PositionRecord]) -> list[Move]:
+    def moves(self, ranges: Sequence[OffsetRange], records: Mapping[Partition, PositionRecord]) -> list[Move]:
         """Returns the moves of a batch, in the order of their units."""
         found = []
         for each in ranges:
             unit = self._units[each.partition]
             _, topic_id = json.loads(records[each.partition].value)
             jump = "" if each.size else _session()
-            found.append(Move(unit, self.line(unit), each.start, each.end, topic_id, jump))
+            letters = KeptLetters(self.line(unit), each.end, each.left_out).encode()
+            found.append(Move(unit, self.line(unit), each.start, each.end, topic_id, jump, letters))
         return sorted(found, key=lambda move: move.unit)
 
     def moved(self, moves: list[Move]) -> None:
-        """Notes that these moves were committed."""
+        """Notes that these moves were committed, and writes their letters."""
         for move in moves:
             state = self._states[move.unit]
             self._states[move.unit] = state._replace(next=move.end, line=move.line_after)
+        for move in moves:
+            if move.letters:
+                self._deliver(move.unit, move.letters)
 
     def _claim_of(self, newest: Claim | None) -> Claim:
         if self._made is None:
@@ -88,6 +96,10 @@ class PostgresUnits:
 
     def _owned(self, found: Mapping[str, UnitState], session: str) -> Owned:
         self._states = dict(found)
+        for unit, state in found.items():
+            if state.letters:
+                # An earlier session may have ended between its commit and its letters.
+                self._deliver(unit, state.letters)
         stands = {
             partition: Stand(state.next, state.topic_id)
             for partition, unit in self._units.items()

@@ -1,6 +1,7 @@
 package dev.cooperator.spark;
 
 import java.io.Serializable;
+import java.sql.SQLException;
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.Platform;
@@ -22,6 +23,7 @@ final class CopyLine {
 
   record Column(String name, Form form) implements Serializable {}
 
+  private static final String INVALID_CHARACTER = "22021";
   private static final byte[] NULL = {'\\', 'N'};
   private static final byte[] HEX = {
     '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'
@@ -50,8 +52,8 @@ final class CopyLine {
     size = 0;
   }
 
-  /** Adds the line of a row. Throws {@link IllegalArgumentException} if the server could not read a value. */
-  void append(InternalRow row) {
+  /** Adds the line of a row. Throws what the server would answer to a value that it could not read. */
+  void append(InternalRow row) throws SQLException {
     for (int index = 0; index < columns.length; index++) {
       if (row.isNullAt(index)) {
         append(NULL);
@@ -71,7 +73,7 @@ final class CopyLine {
     size += bytes.length;
   }
 
-  private void append(UTF8String text, Column column) {
+  private void append(UTF8String text, Column column) throws SQLException {
     int length = text.numBytes();
     reserve(length);
     Platform.copyMemory(
@@ -115,13 +117,14 @@ final class CopyLine {
   }
 
   /** Escapes the bytes after the end of the buffer's content, and adds them to it. */
-  private void escape(int length, Column column) {
+  private void escape(int length, Column column) throws SQLException {
     int more = 0;
     for (int index = size; index < size + length; index++) {
       if (buffer[index] == 0) {
-        throw new IllegalArgumentException(
+        throw new SQLException(
             "column " + column.name()
-                + " contains the character U+0000, which PostgreSQL does not support in text");
+                + " contains the character U+0000, which PostgreSQL does not support in text",
+            INVALID_CHARACTER);
       }
       more += escaped(buffer[index]) == 0 ? 0 : 1;
     }

@@ -19,6 +19,7 @@ import org.apache.spark.SparkThrowable;
 /** The work that was done, or the failure: an answer to Python, which decides what follows. */
 record SlotResult(long rows, long[] counts, String kind, String error) implements Serializable {
   private static final String ROWS = "rows";
+  private static final String REFUSED = "refused";
 
   /** The broker knows the producer or its transaction no longer; another initialisation helps. */
   private static final List<Class<? extends KafkaException>> LOST =
@@ -41,7 +42,7 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
 
   /**
    * The kinds are {@code fenced}, {@code retriable}, {@code data_loss}, {@code rows} (the values of a row are
-   * the reason) and {@code failed}.
+   * the reason), {@code refused} (the database refuses them) and {@code failed}.
    */
   static SlotResult failed(Throwable error) {
     StringBuilder text = new StringBuilder();
@@ -78,7 +79,7 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
         return "data_loss";
       }
       if (cause instanceof SQLException refused) {
-        return passes(refused) ? "retriable" : isOfValues(refused) ? ROWS : "failed";
+        return passes(refused) ? "retriable" : isOfValues(refused) ? REFUSED : "failed";
       }
       boolean isLost = LOST.stream().anyMatch(lost -> lost.isInstance(cause));
       if (isLost

@@ -1,0 +1,164 @@
+"""Finds the records of a batch that the database refuses, and says why.
+
+A statement fails as a whole. So the records are written in runs, each in a savepoint: a run that is refused
+is halved, and after one that is accepted the next is twice as long. A record that is refused alone is found.
+Among n records, one costs some 2 log n runs, and one whose neighbours are refused as well a single run;
+there are never more than 2 n + 2 log n.
+
+Only data exceptions (class 22) and violated constraints (23) are about values. What passes, such as a lock
+or a server that is away, refuses no record.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cooperator.connectors.postgres import identifier
+from cooperator.model.visible import bounded, visible_line
+
+if TYPE_CHECKING:
+    import psycopg
+
+_OF_VALUES: Final = ("22", "23")
+_SHOWN: Final = 200
+"""Characters of a value."""
+_QUOTED: Final = 400
+"""Characters of each text of the database."""
+_REMEDIES: Final = {
+    "23502": "select a value for it in transform.sql, or drop the constraint",
+    "23503": "write the row that it refers to before, or drop the constraint",
+    "23505": "set insert.mode to upsert if rows are to replace others, or drop the constraint",
+    "23": "change the value in transform.sql, or alter the constraint",
+    "22": "change the value in transform.sql, or alter the type of the column",
+}
+"""By SQLSTATE, or its class."""
+_COLUMNS: Final = """
+SELECT attname::text FROM pg_constraint JOIN pg_attribute ON attrelid = conrelid AND attnum = ANY(conkey)
+WHERE conrelid = to_regclass(%(table)s) AND conname = %(name)s
+UNION SELECT attname::text FROM pg_class AS indexes JOIN pg_index ON indexrelid = indexes.oid
+JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey::int[])
+WHERE indrelid = to_regclass(%(table)s) AND relname = %(name)s"""
+
+Row = Sequence[Any]
+Record = tuple[int, list[Row]]
+"""The number of a record, and its rows."""
+
+
+class DatabaseRefusal(NamedTuple):
+    """What the database says about a record: in one line, with the columns and values; and a remedy."""
+
+    reason: str
+    remedy: str
+
+
+Refuse = Callable[[int, DatabaseRefusal], None]
+"""Is told the number of each record that the database refuses. It may raise."""
+
+
+def accept(
+    connection: "psycopg.Connection[Any]",
+    table: str,
+    columns: Sequence[str],
+    records: Sequence[Record],
+    write: Callable[[Sequence[Record]], None],
+    refuse: Refuse,
+    narrow: Callable[[], None] = lambda: None,
+) -> None:
+    """Calls ``write`` for runs of all records that the database accepts, in order.
+
+    ``narrow`` is called once before runs that are shorter than all records. ``columns`` are those of rows.
+    """
+    import psycopg
+
+    at, size, is_whole = 0, len(records), True
+    while at < len(records):
+        run = records[at : at + size]
+        try:
+            with connection.transaction():
+                write(run)
+        except psycopg.Error as error:
+            if not is_of_values(error):
+                raise
+            if is_whole:
+                is_whole = False
+                narrow()
+            if len(run) > 1:
+                size = len(run) // 2
+                continue
+            refuse(run[0][0], _refusal(connection, table, columns, run[0][1], error))
+            size = 1
+        else:
+            size *= 2
+        at += len(run)
+
+
+def is_of_values(error: "psycopg.Error") -> bool:
+    """Whether the database, or its client, refuses values."""
+    import psycopg
+
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.DataError)
+    return error.sqlstate.startswith(_OF_VALUES)
+
+
+def _refusal(
+    connection: "psycopg.Connection[Any]",
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    error: "psycopg.Error",
+) -> DatabaseRefusal:
+    named = _named(connection, table, columns, rows, error)
+    values = [f"column {name}, which is {_shown(columns.index(name), rows)}" for name in named]
+    where = f"table {table} refuses {' and '.join(values)}" if values else f"table {table} refuses the row"
+    state = error.sqlstate or ""
+    said = _said(error) + (f" (SQLSTATE {state})" if state else "")
+    remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], _REMEDIES["22"])
+    return DatabaseRefusal(visible_line(f"{where}: {said}"), remedy)
+
+
+def _said(error: "psycopg.Error") -> str:
+    """Returns the database's text, which says last where in the rows it was; or that of its client, which
+    alone looks for U+0000.
+    """
+    diag = error.diag
+    texts = [diag.message_primary or str(error), diag.message_detail or "", _place(error)]
+    return "; ".join(visible_line(text, _QUOTED) for text in texts if text)
+
+
+def _named(
+    connection: "psycopg.Connection[Any]",
+    table: str,
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    error: "psycopg.Error",
+) -> list[str]:
+    """Returns the columns of the row that the database names. Its texts are in any language."""
+    diag = error.diag
+    if error.sqlstate is None:
+        parts = [[row[index] for row in rows] for index in range(len(columns))]
+        has_nul = [any(isinstance(part, str) and "\0" in part for part in values) for values in parts]
+        return [name for name, found in zip(columns, has_nul, strict=True) if found]
+    if diag.column_name:
+        return [name for name in columns if name == diag.column_name]
+    place = _place(error).partition(': "')[0]
+    ending = [name for name in columns if place.endswith(f" {name}")]
+    if ending:
+        return [max(ending, key=len)]
+    if diag.constraint_name:
+        of_table = {"table": identifier(table).as_string(None), "name": diag.constraint_name}
+        found = {name for (name,) in connection.execute(_COLUMNS, of_table)}
+        return [name for name in columns if name in found]
+    return [columns[0]] if len(columns) == 1 else []
+
+
+def _place(error: "psycopg.Error") -> str:
+    """Returns the line of the context that names the column of a COPY, if there is one."""
+    lines = (error.diag.context or "").splitlines()
+    return next((line for line in lines if line.startswith("COPY ")), "")
+
+
+def _shown(index: int, rows: Sequence[Row]) -> str:
+    """Returns the column's value, or those of several rows, as JSON."""
+    values = [None if row[index] is None else bounded(str(row[index]), _QUOTED) for row in rows]
+    return visible_line(json.dumps(values[0] if len(values) == 1 else values, ensure_ascii=False), _SHOWN)
