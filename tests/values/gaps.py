@@ -52,6 +52,17 @@ _BY_RECORD: tuple[Listed, ...] = (
         for pair in ("*, avro*", "*, json-schema*")
         for kind in ("DATE*", "TIMESTAMP*")
     ),
+    *(
+        Gap(
+            f"kafka-to-postgres, {converter}",
+            "ARRAY<ARRAY<INT>> to integer[]",
+            ("[[1],[]]", "[[],[null],null]"),
+            "a dead letter that names the value as PostgreSQL spells arrays",
+            "2, the row-by-row converter",
+            alone=True,
+        )
+        for converter in ("json-schema", "avro")
+    ),
     Gap(
         "*, json-schema*",
         "STRING*",

@@ -18,7 +18,7 @@ from cooperator.connectors.failing_rows import SparkFailure
 from cooperator.connectors.options import TopicName, option, refuse
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.spark import SparkOptions
-from cooperator.connectors.sql_rules import parse_bounded
+from cooperator.connectors.sql_rules import load_grammar, parse_bounded
 from cooperator.connectors.transform import first_line
 from cooperator.model.visible import visible_line
 
@@ -76,6 +76,7 @@ class DeadLetterOptions(SparkOptions):
 
 def treats_rows_alone(sql: str) -> bool:
     """Whether the query converts each row of ``input`` without looking at other rows."""
+    load_grammar()
     from sqlglot import exp
 
     over_several = (exp.AggFunc, exp.Group, exp.Window, exp.Distinct, exp.Join, exp.SetOperation)

@@ -11,6 +11,7 @@ in the member, over the plan that Spark's own parser returns (``parsed_select``)
 """
 
 import re
+import threading
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -51,6 +52,21 @@ FOLDED: Final = frozenset("\u0130\u0131\u017f\u212a")
 _RELATION: Final = "read the view input, and names of your own WITH, only"
 
 
+_LOADING: Final = threading.Lock()
+
+
+@cache
+def load_grammar() -> None:
+    """Loads sqlglot, whose modules load each other when they are needed, in one thread at a time.
+
+    Threads that begin with different ones of them would wait for each other, and Python raises an error then.
+    """
+    with _LOADING:
+        import sqlglot
+
+        sqlglot.parse_one("SELECT id FROM input", dialect="spark")
+
+
 def check_select(sql: str) -> None:
     """Raises ``refuse(…)`` unless ``sql`` is one bounded SELECT from ``input`` of allowed functions."""
     if len(sql) > MAX_LENGTH:
@@ -80,6 +96,7 @@ def parse_bounded(sql: str) -> list[Any]:
 
 def check_columns(value: str) -> None:
     """Raises ``refuse(…)`` unless the text is a list of columns with types alone, without defaults."""
+    load_grammar()
     from sqlglot import exp
 
     if len(value) > MAX_SCHEMA:
@@ -109,6 +126,7 @@ def check_columns(value: str) -> None:
 
 def treats_rows_alone(sql: str) -> bool:
     """Whether a checked SELECT surely makes each row of a single row, so that Spark keeps no state for it."""
+    load_grammar()
     from sqlglot import exp
 
     [tree] = parse_bounded(sql)
@@ -184,6 +202,7 @@ def _too_deep() -> PydanticCustomError:
 
 
 def _tokens(sql: str) -> list[Any]:
+    load_grammar()
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import TokenError
 
