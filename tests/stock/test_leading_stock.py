@@ -14,7 +14,7 @@ from cooperator.logs import LogsConfig, read_logs
 from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
 from cooperator.wire import RestartRecord, sign
 from tests.harness.support import eventually
-from tests.stock.worker_group import LIMIT_S, StockGroup, doubled, missing
+from tests.stock.worker_group import LIMIT_S, POLICY, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -264,10 +264,9 @@ def test_a_hand_back_stops_no_task(shared: StockGroup) -> None:
     hand-back."""
     stock = shared
     heavy, light = stock.source("heavy", tasks=1), stock.source("light", tasks=5)
-    leader = stock.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
+    leader = stock.leader({}, WORKERS, adopt=True, policy={**POLICY, "assignor": "Weighted"})
     weighted = {"heavy": DesiredConnector(heavy, weight=4.0), "light": DesiredConnector(light)}
     leader.set_desired(Desired(100, weighted))
-    leader.set_policy(replace(leader.settings.policy, assignor="Weighted"))
     everything = ("heavy-instance", "heavy-0", "light-instance", *(f"light-{n}" for n in range(5)))
     stock.runs(*everything)
     stock.leads(leader, 2)

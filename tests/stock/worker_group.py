@@ -340,7 +340,7 @@ class StockGroup:
             return not worker.ask("connectors")
 
         eventually(deleted, LIMIT_S, "no connector is left")
-        self.runs()
+        eventually(lambda: not self.journal.running(), LIMIT_S, "nothing runs")
 
     def close(self) -> None:
         for leader in self.leaders:
