@@ -15,7 +15,7 @@ from tests.guarantees.pipeline import UNITS, Kafka, Pipeline
 from tests.harness.plain_files import read_plainly
 
 TRIGGER_MS = "500"
-"""So short that a fault hits a running stream, and so long that eighteen idle tasks leave the processor alone."""
+"""So short that a fault hits a running stream; eighteen tasks that idle cost little."""
 
 
 class FilesToKafka(Pipeline):

@@ -24,8 +24,8 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
     It says nothing about how long that takes: a test of that compares it with what would take longer. An
     AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
 
-    A look that takes long, such as one with a consumer of its own, is repeated later: looking takes a fifth of
-    the time at most, and leaves the processor to what is waited for.
+    A look that takes long, such as one with a consumer of its own, is repeated later: it leaves the processor
+    to what is waited for.
     """
     timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s
