@@ -74,7 +74,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 @pytest.fixture(scope="session")
 def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkBench]":
-    """One Spark runtime for all tests: a process has one at a time. ``unique`` names connectors and topics."""
+    """One Spark runtime: a process has one at a time. ``unique`` names connectors and topics."""
     # Most processes of the tests run without it.
     from tests.runtime.spark_bench import spark_bench
 

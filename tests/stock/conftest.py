@@ -30,9 +30,8 @@ def two(
     """Two workers for all tests of a file, which may have ``SETTINGS`` for them."""
     archived("4")
     directory = tmp_path_factory.mktemp("two")
-    stock = StockGroup(
-        broker.bootstrap_servers, directory, f"{request.module.__name__.rpartition('.')[2]}-two"
-    )
+    name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
+    stock = StockGroup(broker.bootstrap_servers, directory, f"two-{name}")
     stock.cluster("w-1", "w-2", settings=getattr(request.module, "SETTINGS", {}))
     yield stock
     stock.close()
