@@ -172,9 +172,9 @@ def test_a_death_happens_as_predicted(planned: Planned) -> None:
 
 def test_a_join_and_a_drain_happen_as_predicted(planned: Planned) -> None:
     group, leader = planned.group, planned.leader
-    drained, stays, *_ = sorted(member["identity"] for member in leader.status()["members"])
-    after = (stays, "w-3")
-    group.at_rest(leader, (drained, stays))
+    members = sorted(member["identity"] for member in leader.status()["members"])
+    drained, after = members[0], (*members[1:], "w-3")
+    group.at_rest(leader, members)
     answered = answer(group.bootstrap_servers, group.group_id, "--join", 1, "--drain", drained)
     newcomer = {"new-0": "w-3"}
 

@@ -15,8 +15,8 @@ OWN_SPARK = {Path(__file__).with_name(f"test_{name}.py") for name in ("packages"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start a Spark of their own come last: a process has one at a time, so that after them the one
-    that all others share would have to start again."""
+    """Tests that start a Spark of their own come last: a process has one at a time, so that the one that all
+    others share would have to start again."""
     items.sort(key=lambda item: item.path in OWN_SPARK)
 
 
