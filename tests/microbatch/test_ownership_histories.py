@@ -98,7 +98,7 @@ SHOWN_BY = {
     "fences as many slots as it has": (129,),
     "does not wait for open transactions": (600,),
 }
-"""The first seed that shows a bug which few seeds show. It is tried first; if it shows it no more, all are."""
+"""The first seeds that show bugs which few seeds show. They are tried first, and then all."""
 
 
 @pytest.mark.parametrize("bug", PLANTED)
