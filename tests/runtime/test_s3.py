@@ -230,7 +230,7 @@ def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> 
 def test_a_query_goes_on_from_a_store_when_its_jvm_was_killed(
     stored: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    output, task = tmp_path / "out", TaskId("out", 0)
+    output, task = tmp_path / "out", TaskId(unique, 0)
     config = query_to_files(output, unique, stored.settings.bootstrap_servers)
     stored.produce(unique, [f"line {number}" for number in range(150)])
     stored.start(task, config)
@@ -245,7 +245,7 @@ def test_a_query_goes_on_from_a_store_when_its_jvm_was_killed(
     assert stored.unharmed([task])
     stored.stop(task)
     assert lines_in(output) == Counter({("one", f"line {number}"): 1 for number in range(200)})
-    assert directories(place_of_checkpoints(stored) / "out"), "the checkpoint is in the store"
+    assert directories(place_of_checkpoints(stored) / unique), "the checkpoint is in the store"
 
 
 @pytest.mark.long("tests/runtime/test_s3.py::test_a_query_goes_on_from_a_store_when_its_jvm_was_killed")
