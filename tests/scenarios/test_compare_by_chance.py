@@ -5,7 +5,7 @@ import pytest
 from cooperator.scenarios.compare import MEASURES, Compared, compare, sums
 from tests.scenarios.random_scenarios import scenario
 
-SCENARIOS = 100
+SCENARIOS = 200
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["without faults", "with faults"])
