@@ -1,10 +1,11 @@
-"""Fixtures of all tests: one broker and one Kubernetes per run, and unique names."""
+"""Fixtures of all tests: one broker, one Spark and one Kubernetes per run, and unique names."""
 
 import os
 import re
 import signal
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +21,9 @@ from tests.kubernetes.fixtures import (
     two_nodes,
 )
 from tests.simulation.seeds import first_fresh, name_fresh
+
+if TYPE_CHECKING:
+    from tests.runtime.spark_bench import SparkBench
 
 __all__ = [
     "cluster",
@@ -66,6 +70,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     broker.start()
     yield broker
     broker.kill()
+
+
+@pytest.fixture(scope="session")
+def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkBench]":
+    """One Spark runtime: a process has one at a time. ``unique`` names connectors and topics."""
+    # Most processes of the tests run without it.
+    from tests.runtime.spark_bench import spark_bench
+
+    root = tmp_path_factory.mktemp("spark")
+    with spark_bench(broker, root, allowed_files=(str(root.parent),)) as bench:
+        yield bench
 
 
 @pytest.fixture

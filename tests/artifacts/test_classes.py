@@ -35,6 +35,7 @@ def written(jars: list[Path]) -> Path:
 
 
 def test_a_jvm_with_the_same_jars_takes_its_classes_from_the_archive(jars: list[Path]) -> None:
+    """It is written once, beside those of other jars, until a jar changes."""
     assert use_archive("kafka", jars) == ()
     archive = written(jars)
     arguments = use_archive("kafka", jars)
@@ -45,25 +46,16 @@ def test_a_jvm_with_the_same_jars_takes_its_classes_from_the_archive(jars: list[
         if " kafka.tools.StorageTool " in line
     ]
     assert "shared objects file (top)" in loaded
-
-
-def test_an_archive_is_written_once(jars: list[Path]) -> None:
-    archive = written(jars)
     assert write_archive("kafka", jars, lambda _: pytest.fail("it was there")) == archive
 
+    of_others = written(jars[:-1])
+    assert set(archive.parent.glob("*.jsa")) == {archive, of_others}
 
-def test_a_changed_jar_invalidates_the_archive_and_the_next_one_replaces_it(jars: list[Path]) -> None:
-    first = written(jars)
-    os.utime(jars[0], (1, 1))
+    os.utime(jars[-1], (1, 1))
     assert use_archive("kafka", jars) == ()
-    second = written(jars)
-    assert sorted(second.parent.glob("*.jsa")) == [second]
-    assert first != second
-
-
-def test_an_archive_of_other_jars_stays(jars: list[Path]) -> None:
-    both = {written(jars), written(jars[:-1])}
-    assert set(next(iter(both)).parent.glob("*.jsa")) == both
+    replaced = written(jars)
+    assert replaced != archive
+    assert set(archive.parent.glob("*.jsa")) == {replaced, of_others}
 
 
 def test_a_jvm_that_writes_no_archive_is_reported_and_leaves_no_file(jars: list[Path]) -> None:

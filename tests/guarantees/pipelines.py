@@ -14,6 +14,9 @@ from cooperator.connectors.output import OutputError, read_units
 from tests.guarantees.pipeline import UNITS, Kafka, Pipeline
 from tests.harness.plain_files import read_plainly
 
+TRIGGER_MS = "500"
+"""So short that a fault hits a running stream; eighteen tasks that idle cost little."""
+
 
 class FilesToKafka(Pipeline):
     """Its positions are with its rows."""
@@ -37,7 +40,7 @@ class FilesToKafka(Pipeline):
             "topic.partitions": str(UNITS),
             "units": str(UNITS),
             "max.files.per.trigger": "2",
-            "trigger.interval.ms": "200",
+            "trigger.interval.ms": TRIGGER_MS,
             "record.value": "line",
         }
 
@@ -75,7 +78,7 @@ class KafkaToFiles(Pipeline):
             "topics": self._topic,
             "path": str(self._output),
             "max.offsets.per.trigger": "10",
-            "trigger.interval.ms": "200",
+            "trigger.interval.ms": TRIGGER_MS,
             "rotate.interval.ms": "1000",
             "transform.sql": "SELECT value FROM input",
         }
@@ -127,7 +130,7 @@ class KafkaToKafka(TopicToTopic):
             "topics": self._from,
             "topic": self._to,
             "max.offsets.per.trigger": "10",
-            "trigger.interval.ms": "200",
+            "trigger.interval.ms": TRIGGER_MS,
         }
 
 
@@ -157,7 +160,7 @@ class AppendToTable(TopicToTopic):
             "table.name.format": self._table,
             "insert.mode": self.mode,
             "max.offsets.per.trigger": "10",
-            "trigger.interval.ms": "200",
+            "trigger.interval.ms": TRIGGER_MS,
             "transform.sql": "SELECT value FROM input",
             **self.place.tables.config,
         }
@@ -193,7 +196,7 @@ class PostgresToKafka(Pipeline):
             "mode": "incrementing",
             "topic": self._to,
             "batch.max.rows": "10",
-            "trigger.interval.ms": "200",
+            "trigger.interval.ms": TRIGGER_MS,
             "transform.sql": "SELECT value FROM input",
             **self.place.tables.config,
         }
@@ -321,7 +324,7 @@ def _spark_source(kafka: Kafka, topic: str, units: list[dict[str, str]]) -> Mapp
         "source.options.kafka.fetch.max.wait.ms": "50",
         "source.options.startingOffsets": "earliest",
         "source.options.maxOffsetsPerTrigger": "10",
-        "trigger.interval.ms": "200",
+        "trigger.interval.ms": TRIGGER_MS,
     }
 
 

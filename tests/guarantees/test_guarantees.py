@@ -21,6 +21,10 @@ LONG = {
         "tests/runtime/test_pipelines.py::"
         "test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one"
     ),
+    "frozen": pytest.mark.long(
+        "tests/runtime/test_fence.py::"
+        "test_a_query_whose_unit_is_claimed_elsewhere_writes_no_batch_and_no_file_that_counts"
+    ),
     "frozen-mid": pytest.mark.long(
         "tests/microbatch/test_replaced.py::"
         "test_an_attempt_that_is_replaced_in_mid_transaction_commits_nothing_of_it"

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0
 """Every wait for a condition lasts at least this long: a busy machine takes seconds to start a process."""
+LOOKS_AGAIN_AFTER_S = (0.05, 0.5)
+"""The shortest and the longest time between two looks at a condition."""
 
 
 def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
@@ -21,12 +23,17 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
 
     It says nothing about how long that takes: a test of that compares it with what would take longer. An
     AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
+
+    A look that takes long, such as one with a consumer of its own, is repeated later: it leaves the processor
+    to what is waited for.
     """
     timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s
+    shortest_s, longest_s = LOOKS_AGAIN_AFTER_S
     while True:
         failure: AssertionError | None = None
         value = None
+        began = time.monotonic()
         try:
             value = condition()
         except AssertionError as error:
@@ -37,7 +44,8 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
             raise AssertionError(
                 f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
             )
-        time.sleep(0.05)
+        took_s = time.monotonic() - began
+        time.sleep(min(max(shortest_s, 4 * took_s), longest_s))
 
 
 @contextmanager

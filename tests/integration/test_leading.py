@@ -3,7 +3,8 @@ away."""
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -24,6 +25,8 @@ SHORT: Mapping[str, Any] = {
     # On a busy machine members start slowly; the leader waits for all of them.
     "policy": {"scheduled_rebalance_max_delay_ms": 60_000, "lease_ms": 35_000, "join_wait_ms": 90_000},
 }
+# Back in time is before the session ends, however slowly a process starts.
+PATIENT = {**SHORT, "session_timeout_ms": 60_000}
 
 
 def condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
@@ -60,25 +63,27 @@ def each_has_tasks(group: MemberGroup) -> dict[str, str]:
     return group.runs(*ALL)
 
 
-def test_the_operator_is_killed_and_back_in_time_without_any_effect_on_tasks(group: MemberGroup) -> None:
-    # In time is before the session ends, however slowly a process starts.
-    patient = {**SHORT, "session_timeout_ms": 60_000}
-    leader = running(group, **patient)
-    before, term = group.journal.running(), leader.status()["term"]
-    leader.kill()
-    again = group.leader_process(CONNECTORS, WORKERS, **patient)
-    eventually(lambda: leads(again), 90)
-    assert again.status()["term"] == term + 1
-    assert group.journal.running() == before
-    assert group.journal.starts() == len(ALL)
+@dataclass
+class Led:
+    """Three members and the operator's process that leads them; each test leaves such a group."""
+
+    group: MemberGroup
+    leader: LeaderProcess
 
 
-def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the_lead_back(
-    group: MemberGroup,
-) -> None:
-    leader = running(group)
-    before = group.journal.running()
-    leader.kill()
+@pytest.fixture(scope="module")
+def led(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Led]:
+    group = MemberGroup(broker.bootstrap_servers, tmp_path_factory.mktemp("led"), "led")
+    try:
+        yield Led(group, running(group))
+    finally:
+        group.close()
+
+
+def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the_lead_back(led: Led) -> None:
+    group = led.group
+    before, all_starts = group.journal.running(), group.journal.starts()
+    led.leader.kill()
     eventually(lambda: _led_by_a_member(group), 60, "a member leads")
     assert group.journal.running() == before
 
@@ -88,11 +93,12 @@ def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the
     group.member("w-1")
     # Nothing proves the end of w-1's first incarnation, so its lease has to run out first.
     assert group.runs(*ALL, timeout_s=90) == before
+    assert group.journal.starts() == all_starts + len(lost)
     assert group.journal.starts(*(set(ALL) - lost)) == len(ALL) - len(lost)
 
     starts = group.journal.starts()
-    back = group.leader_process(CONNECTORS, WORKERS, **SHORT)
-    eventually(lambda: leads(back) and back.status()["settled"], 60)
+    led.leader = group.leader_process(CONNECTORS, WORKERS, **SHORT)
+    eventually(lambda: leads(led.leader) and led.leader.status()["settled"], 60)
     assert group.journal.running() == before
     assert group.journal.starts() == starts
 
@@ -104,47 +110,45 @@ def _led_by_a_member(group: MemberGroup) -> bool:
     )
 
 
-def test_two_operators_of_one_name_never_lead_at_once(group: MemberGroup) -> None:
-    first = running(group)
-    second = group.leader_process(CONNECTORS, WORKERS, **SHORT)
-    eventually(lambda: leads(second), 60)
-    eventually(lambda: condition(first.status(), "Leading")["reason"] == "Fenced", 30)
-    assert group.journal.starts() == len(ALL)
-
-
-def test_another_installation_with_the_same_group_id_is_refused_and_changes_nothing(
-    group: MemberGroup,
-) -> None:
-    ours = running(group)
-    theirs = group.leader_process({}, (), cluster="elsewhere", **SHORT)
+def test_another_installation_with_the_same_group_id_is_refused_and_changes_nothing(led: Led) -> None:
+    starts = led.group.journal.starts()
+    theirs = led.group.leader_process({}, (), cluster="elsewhere", **SHORT)
     eventually(lambda: condition(theirs.status(), "Leading")["reason"] == "GroupConflict", 30)
     assert "spec.groupId" in condition(theirs.status(), "Leading")["message"]
-    assert leads(ours)
-    assert group.journal.starts() == len(ALL)
+    assert leads(led.leader)
+    assert led.group.journal.starts() == starts
+    theirs.kill()
 
 
-def test_a_connector_that_is_deleted_leaves_no_status_behind(group: MemberGroup) -> None:
-    leader = group.leader(CONNECTORS, WORKERS, **SHORT)
-    for worker in WORKERS:
-        group.member(worker)
-    group.runs(*ALL)
-    logs = open_logs(LogsConfig(group.bootstrap_servers, group.group_id))
-    try:
-        assert {str(task) for task in logs.status.read_to_end(20_000)} == {"a", *ALL}
-        leader.set_desired(Desired(2, {}))
-        eventually(lambda: not group.journal.running(), 30)
-        eventually(lambda: logs.status.read_to_end(20_000) == {}, 30, "its statuses are forgotten")
-    finally:
-        logs.close()
+def test_two_operators_of_one_name_never_lead_at_once_and_one_that_is_back_in_time_changes_nothing(
+    led: Led,
+) -> None:
+    group, first = led.group, led.leader
+    before, starts = group.journal.running(), group.journal.starts()
+    second = led.leader = group.leader_process(CONNECTORS, WORKERS, **PATIENT)
+    eventually(lambda: leads(second), 60)
+    eventually(lambda: condition(first.status(), "Leading")["reason"] == "Fenced", 30)
+    assert group.journal.starts() == starts
+    first.kill()
+
+    term = second.status()["term"]
+    second.kill()
+    led.leader = group.leader_process(CONNECTORS, WORKERS, **PATIENT)
+    eventually(lambda: leads(led.leader), 90)
+    assert led.leader.status()["term"] == term + 1
+    assert group.journal.running() == before
+    assert group.journal.starts() == starts
 
 
-def test_members_killed_again_and_again_get_their_own_tasks_back(group: MemberGroup) -> None:
+def test_members_killed_again_and_again_get_their_own_tasks_back_and_what_is_deleted_leaves_no_status(
+    group: MemberGroup,
+) -> None:
     leader = group.leader(CONNECTORS, WORKERS, **SHORT)
     for worker in WORKERS:
         group.member(worker)
     before = group.at_rest(leader, WORKERS)
     assert before.keys() == set(ALL)
-    for count in range(1, 4):
+    for count in range(1, 3):
         victim = next(m for m in reversed(group.members) if m.identity == "w-2")
         lost = group.journal.running_at("w-2")
         victim.kill()
@@ -153,6 +157,15 @@ def test_members_killed_again_and_again_get_their_own_tasks_back(group: MemberGr
         assert group.runs(*ALL) == before
         for task in ALL:
             assert group.journal.starts(task) == 1 + (count if task in lost else 0)
+
+    logs = open_logs(LogsConfig(group.bootstrap_servers, group.group_id))
+    try:
+        assert {str(task) for task in logs.status.read_to_end(20_000)} == {"a", *ALL}
+        leader.set_desired(Desired(2, {}))
+        eventually(lambda: not group.journal.running(), 30)
+        eventually(lambda: logs.status.read_to_end(20_000) == {}, 30, "its statuses are forgotten")
+    finally:
+        logs.close()
 
 
 def test_a_frozen_member_has_stopped_before_its_tasks_start_elsewhere(group: MemberGroup) -> None:

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,25 @@ def running(group: MemberGroup) -> LeaderService:
     return leader
 
 
-def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
-    leader = running(group)
+@dataclass
+class Planned:
+    """A group that begins with three members, and goes from one prediction to the next."""
+
+    group: MemberGroup
+    leader: LeaderService
+
+
+@pytest.fixture(scope="module")
+def planned(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
+    group = MemberGroup(broker.bootstrap_servers, tmp_path_factory.mktemp("planned"), "planned")
+    try:
+        yield Planned(group, running(group))
+    finally:
+        group.close()
+
+
+def test_a_death_happens_as_predicted(planned: Planned) -> None:
+    group, leader = planned.group, planned.leader
     servers, group_id = group.bootstrap_servers, group.group_id
     at_rest(servers, group_id)
     group.journal.at_rest()
@@ -152,24 +170,40 @@ def test_a_death_happens_as_predicted(group: MemberGroup) -> None:
     assert group.journal.starts(*lost) == 2 * len(lost)
 
 
-def test_a_join_and_a_drain_happen_as_predicted(group: MemberGroup) -> None:
-    leader = running(group)
-    servers, group_id = group.bootstrap_servers, group.group_id
-    answered = answer(servers, group_id, "--join", 1, "--drain", "w-0")
+def test_a_join_and_a_drain_happen_as_predicted(planned: Planned) -> None:
+    group, leader = planned.group, planned.leader
+    members = sorted(member["identity"] for member in leader.status()["members"])
+    drained, after = members[0], (*members[1:], "w-3")
+    group.at_rest(leader, members)
+    answered = answer(group.bootstrap_servers, group.group_id, "--join", 1, "--drain", drained)
     newcomer = {"new-0": "w-3"}
 
     group.member("w-3")
-    group.facts(leader, ("w-1", "w-2", "w-3"), leaving=frozenset({"w-0"}))
-    next(member for member in group.members if member.identity == "w-0").terminate()
-    group.at_rest(leader, ("w-1", "w-2", "w-3"))
-    loads = sorted(len(group.journal.running_at(worker)) for worker in ("w-1", "w-2", "w-3"))
+    group.facts(leader, after, leaving=frozenset({drained}))
+    next(member for member in group.members if member.identity == drained).terminate()
+    group.at_rest(leader, after)
+    loads = sorted(len(group.journal.running_at(worker)) for worker in after)
     foretold = [load["after"]["tasks"] for load in answered["members"] if load["after"]]
     assert loads == sorted(foretold)
-    assert {newcomer.get(load["name"], load["name"]) for load in answered["members"] if load["after"]} == {
-        "w-1",
-        "w-2",
-        "w-3",
-    }
+    assert {newcomer.get(load["name"], load["name"]) for load in answered["members"] if load["after"]} == set(
+        after
+    )
+
+
+def test_a_group_without_members_is_read(planned: Planned) -> None:
+    group, leader = planned.group, planned.leader
+    servers, group_id = group.bootstrap_servers, group.group_id
+    for member in group.members:
+        if member.child.poll() is None:
+            member.kill()
+    leader.stop(leave=True)
+    group.leaders.remove(leader)
+    eventually(lambda: not describe_group(servers, group_id).members, 30)
+    answered = answer(servers, group_id)
+    assert any("nothing runs" in note for note in answered["notes"])
+    assert len(answered["unassigned"]) == len(TASKS) + len(CONNECTORS)
+    again = answer(servers, group_id, "--join", 2)
+    assert again["unassigned"] == []
 
 
 def test_while_a_member_leads_the_answer_notes_the_lack_of_proofs(group: MemberGroup) -> None:
@@ -208,6 +242,7 @@ def connect(broker: EmbeddedBroker, unique: str, tmp_path: Path) -> Iterator[lis
         worker.kill()
 
 
+@pytest.mark.long("tests/stock/test_deaths.py::test_a_worker_dies_while_our_leader_is_away")
 def test_a_death_among_stock_workers_happens_as_predicted(
     connect: list[ConnectWorker], broker: EmbeddedBroker, unique: str, tmp_path: Path
 ) -> None:
@@ -275,17 +310,3 @@ class TestUnreadableGroups:
             assert "is in mid-round (CompletingRebalance)" in " ".join(text.split())
         finally:
             member.membership.stop(leave=True, timeout_s=5)
-
-    def test_a_group_without_members(self, group: MemberGroup) -> None:
-        leader = running(group)
-        servers, group_id = group.bootstrap_servers, group.group_id
-        for member in group.members:
-            member.kill()
-        leader.stop(leave=True)
-        group.leaders.remove(leader)
-        eventually(lambda: not describe_group(servers, group_id).members, 30)
-        answered = answer(servers, group_id)
-        assert any("nothing runs" in note for note in answered["notes"])
-        assert len(answered["unassigned"]) == len(TASKS) + len(CONNECTORS)
-        again = answer(servers, group_id, "--join", 2)
-        assert again["unassigned"] == []

@@ -43,6 +43,9 @@ def states(leader: LeaderService) -> dict[str, str]:
     return {name: task["state"] for name, task in tasks(leader).items()}
 
 
+@pytest.mark.long(
+    "tests/integration/test_states.py::test_a_task_that_fails_too_often_stays_failed_until_it_is_restarted"
+)
 def test_a_task_that_fails_three_times_then_runs_without_a_rebalance(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "3"})
     eventually(lambda: group.journal.starts("a-0") == group.journal.starts("a-1") == 4, 60)
@@ -79,6 +82,7 @@ def test_a_task_that_fails_too_often_stays_failed_until_it_is_restarted(group: M
     assert leader.restart(RestartRecord("a", task=2)) == 404
 
 
+@pytest.mark.long("tests/agent/test_member.py::test_a_task_that_the_runtime_refuses_has_failed")
 def test_a_task_that_waits_for_its_next_attempt_reports_it(group: MemberGroup) -> None:
     leader = begin(group, **{"fail.starts": "1", "cooperator.auto.restart.backoff.ms": "60000"})
     found = eventually(lambda: states(leader).get("a-0") == "RESTARTING" and tasks(leader)["a-0"], 60)

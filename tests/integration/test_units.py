@@ -210,8 +210,20 @@ def test_the_number_of_tasks_changes_in_mid_stream_while_a_member_dies(begin: Be
     flow.exact()
 
 
-def test_partitions_are_added_in_mid_stream_while_a_member_dies(begin: Begin) -> None:
-    flow = begin(4, 3)
+@pytest.fixture(scope="module")
+def flow(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
+    """A flow that goes from one change to the next: four partitions in three tasks at first."""
+    directory = tmp_path_factory.mktemp("units")
+    group = MemberGroup(broker.bootstrap_servers, directory, directory.name)
+    try:
+        found = Flow(group, Kafka(broker.bootstrap_servers), 4, 3)
+        yield found
+        found.logs.close()
+    finally:
+        group.close()
+
+
+def test_partitions_are_added_in_mid_stream_while_a_member_dies(flow: Flow) -> None:
     before = Before.of(flow)
     flow.flowing()
     flow.grow(8)
@@ -219,23 +231,30 @@ def test_partitions_are_added_in_mid_stream_while_a_member_dies(begin: Begin) ->
     flow.settled()
     assert before.unchanged(flow) == {"calm-0", "calm-1", "flow-0"}
     before.assert_only_changed_tasks_started(flow)
-    flow.feed(BACKLOG)
+    flow.feed(FEW)
     flow.exact()
 
 
-def test_without_a_death_only_changed_tasks_stop(begin: Begin, group: MemberGroup) -> None:
+@pytest.mark.parametrize(
+    ("tasks_max", "stop", "start"),
+    [
+        (4, {"flow-1", "flow-2"}, {"flow-1", "flow-2", "flow-3"}),
+        (3, {"flow-0", "flow-1", "flow-3"}, {"flow-0", "flow-1"}),
+    ],
+    ids=["more tasks", "fewer tasks"],
+)
+def test_without_a_death_only_changed_tasks_stop(
+    flow: Flow, tasks_max: int, stop: set[str], start: set[str]
+) -> None:
     """Changed tasks are revoked, not lost: they stop in order, and no other task is touched."""
-    flow = begin(6, 5)
-    before = Before.of(flow)
-    stops = group.stops()
+    group, before, stops = flow.group, Before.of(flow), flow.group.stops()
     flow.flowing()
-    flow.regroup(3)
+    flow.regroup(tasks_max)
     flow.settled()
     started, stopped = group.starts() - before.starts, group.stops() - stops
-    changed = {"flow-1", "flow-2", "flow-3", "flow-4"}
-    assert before.groups.keys() - before.unchanged(flow) == changed
-    tasks = before.groups.keys()
-    assert {task for _, task in stopped if task in tasks} == changed
-    assert {task for _, task in started if task in tasks} == {"flow-1", "flow-2"}
-    assert all((before.where[task], task) in stopped for task in changed)
+    assert before.groups.keys() - before.unchanged(flow) == stop
+    tasks = before.groups.keys() | flow.groups().keys()
+    assert {task for _, task in stopped if task in tasks} == stop
+    assert {task for _, task in started if task in tasks} == start
+    assert all((before.where[task], task) in stopped for task in stop)
     flow.exact()

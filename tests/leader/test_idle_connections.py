@@ -73,6 +73,21 @@ def closed(connection: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.parametrize(
+    "port",
+    [
+        pytest.param(
+            False,
+            id="http",
+            marks=pytest.mark.long(
+                "tests/leader/test_idle_connections.py::"
+                "test_a_request_is_answered_at_once_among_500_idle_connections_which_end"
+            ),
+        ),
+        pytest.param(True, id="https"),
+    ],
+    indirect=True,
+)
 def test_a_request_is_answered_at_once_among_500_idle_connections_which_end(
     port: Port, monkeypatch: pytest.MonkeyPatch
 ) -> None:

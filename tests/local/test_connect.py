@@ -86,6 +86,9 @@ def incarnations(local: Local) -> set[str]:
     return {incarnation.incarnation for incarnation in local.incarnations().values()}
 
 
+@pytest.mark.long(
+    "tests/local/test_connect.py::test_another_version_rolls_the_workers_and_each_gets_its_own_back"
+)
 def test_a_worker_that_is_killed_gets_exactly_its_own_back(running: Local) -> None:
     before, processes = running.placed(), running.incarnations()
     victim, other = sorted(processes)

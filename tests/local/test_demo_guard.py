@@ -33,7 +33,18 @@ with nothing_left(StateDir(Path(sys.argv[1]))):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+LONG = pytest.mark.long("tests/local/test_demo_guard.py::test_a_demo_that_is_ended_takes_its_daemon_along")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        signal.SIGTERM,
+        pytest.param(signal.SIGHUP, marks=LONG),
+        pytest.param(signal.SIGINT, marks=LONG),
+    ],
+)
 def test_a_demo_that_is_ended_takes_its_daemon_along(number: signal.Signals, tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     demo = [sys.executable, "-c", DEMO, str(tmp_path), DAEMON]

@@ -93,10 +93,18 @@ PLANTED = {
 }
 
 
+SHOWN_BY = {
+    "removes claims before it has fenced": (219,),
+    "fences as many slots as it has": (129,),
+    "does not wait for open transactions": (600,),
+}
+"""The first seeds that show bugs which few seeds show. They are tried first, and then all."""
+
+
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str) -> None:
     rules, expected = PLANTED[bug]
-    for seed in range(LIMIT):
+    for seed in (*SHOWN_BY.get(bug, ()), *range(LIMIT)):
         try:
             run(Chance(seed), rules)
         except Broken as error:

@@ -28,7 +28,7 @@ from tests.runtime.test_converters import JSON, ROW, ROWS, SCHEMAS, OneSchema
 
 pytestmark = pytest.mark.real
 
-BRIEFLY = pytest.param(12, id="briefly")
+BRIEFLY = pytest.param(6, id="briefly")
 ID = 7
 HEAD = b"\0" + ID.to_bytes(4, "big")
 CONNECT = "org.apache.kafka.connect.data."

@@ -22,8 +22,8 @@ from tests.reconciliation.test_histories import play
 
 pytestmark = pytest.mark.real
 
-STEPS = 4_000
-TARGETS = 1_000
+STEPS = 2_000
+TARGETS = 500
 HISTORIES = 12
 
 TASKS = tuple(TaskId(f"c{connector}", number) for connector in range(3) for number in range(-1, 4))

@@ -5,13 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from cooperator.local.broker import EmbeddedBroker
 from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.inline import InlineRuntime
 from tests.runtime.heard import Heard
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
-from tests.runtime.spark_bench import SparkBench, spark_bench
+
+OWN_SPARK = {Path(__file__).with_name(f"test_{name}.py") for name in ("packages", "s3", "session")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start a Spark of their own come last: a process has one at a time, so that the one that all
+    others share would have to start again."""
+    items.sort(key=lambda item: item.path in OWN_SPARK)
 
 
 @pytest.fixture
@@ -36,14 +42,6 @@ def inline(settings: RuntimeSettings, heard: Heard) -> Iterator[InlineRuntime]:
     runtime = InlineRuntime(settings, heard)
     yield runtime
     assert runtime.close(10), "a task still runs"
-
-
-@pytest.fixture(scope="session")
-def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkBench]:
-    """One Spark runtime for all tests; ``unique`` names connectors and topics."""
-    root = tmp_path_factory.mktemp("spark")
-    with spark_bench(broker, root, allowed_files=(str(root.parent),)) as bench:
-        yield bench
 
 
 @pytest.fixture(scope="session")

@@ -64,6 +64,7 @@ def test_the_jar_was_built_from_these_sources(build: ModuleType) -> None:
     assert f"Sources: {build.digest()[:56]}\r\n" in manifest, "run operator/cooperator/runtime/java/build.py"
 
 
+@pytest.mark.long("tests/runtime/test_buckets.py::test_the_jar_was_built_from_these_sources")
 @pytest.mark.skipif(shutil.which("javac") is None, reason="a Java runtime is all that is needed to run")
 def test_the_jar_has_the_compiled_sources(build: ModuleType, tmp_path: Path) -> None:
     """The comparison is by bytes if the jar was built with this compiler, otherwise by classes."""

@@ -69,6 +69,17 @@ def bench(request: pytest.FixtureRequest) -> Bench:
     return chosen
 
 
+# Both runtimes are one engine; with Spark, attempts begin and end slowly, and fail in its ways.
+NOT_WITHOUT = pytest.mark.long(
+    "tests/runtime/test_conversations.py::test_a_task_starts_pauses_resumes_and_stops"
+)
+QUICKLY = pytest.mark.parametrize(
+    "bench",
+    ["without_spark", pytest.param("with_spark", marks=[pytest.mark.real, NOT_WITHOUT])],
+    indirect=True,
+)
+
+
 def test_a_task_starts_pauses_resumes_and_stops(bench: Bench) -> None:
     bench.runtime.start(replace(bench.good, paused=True), 1)
     bench.hears(("paused", 1))
@@ -86,6 +97,7 @@ def test_a_task_that_is_still_starting_can_be_stopped(bench: Bench) -> None:
     bench.hears(("stopped", 1))
 
 
+@QUICKLY
 def test_a_stop_that_overtakes_its_start_wins(bench: Bench) -> None:
     bench.runtime.stop(bench.task, 1)
     bench.runtime.start(bench.good, 1)
@@ -95,6 +107,7 @@ def test_a_stop_that_overtakes_its_start_wins(bench: Bench) -> None:
     bench.hears(("stopped", 1), ("started", 2), ("stopped", 2))
 
 
+@QUICKLY
 def test_repeated_and_outdated_calls_change_nothing(bench: Bench) -> None:
     for attempt in (5, 5, 4):
         bench.runtime.start(bench.good, attempt)
@@ -108,6 +121,7 @@ def test_repeated_and_outdated_calls_change_nothing(bench: Bench) -> None:
     bench.hears(("started", 5), ("stopped", 4), ("stopped", 5), ("stopped", 5))
 
 
+@QUICKLY
 def test_a_newer_attempt_begins_when_the_older_has_ended(bench: Bench) -> None:
     bench.runtime.start(bench.good, 1)
     bench.hears(("started", 1))

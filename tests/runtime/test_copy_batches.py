@@ -97,7 +97,19 @@ def test_a_row_that_fails_leaves_neither_rows_nor_positions_of_its_slot(
     assert values(postgres, table) == values_of(places[:1], 100)
 
 
-@pytest.mark.parametrize("has_key", [False, True])
+@pytest.mark.parametrize(
+    "has_key",
+    [
+        pytest.param(
+            False,
+            marks=pytest.mark.long(
+                "tests/runtime/test_copy_batches.py::"
+                "test_a_copy_whose_backend_is_terminated_is_repeated_and_written_once"
+            ),
+        ),
+        True,
+    ],
+)
 def test_a_copy_whose_backend_is_terminated_is_repeated_and_written_once(
     session: Any, cluster: Cluster, postgres: Postgres, table: str, unique: str, has_key: bool
 ) -> None:
@@ -208,7 +220,19 @@ def test_an_attempt_that_lost_its_units_in_mid_copy_writes_nothing(
     assert new.loop.counts.failures == 0
 
 
-@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize(
+    "deletes",
+    [
+        pytest.param(
+            False,
+            marks=pytest.mark.long(
+                "tests/runtime/test_copy_batches.py::"
+                "test_slots_with_common_keys_neither_deadlock_for_good_nor_lose_a_key"
+            ),
+        ),
+        True,
+    ],
+)
 def test_slots_with_common_keys_neither_deadlock_for_good_nor_lose_a_key(
     session: Any, cluster: Cluster, postgres: Postgres, table: str, unique: str, deletes: bool
 ) -> None:

@@ -128,6 +128,16 @@ def identity(
     return {}
 
 
+COPY = pytest.mark.long(
+    "tests/runtime/test_copy_tls.py::test_tasks_of_spark_copy_rows_with_the_certificate_of_the_client"
+)
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [pytest.param("named", marks=COPY), "in DER", pytest.param("of the member", marks=COPY)],
+    indirect=True,
+)
 def test_tasks_of_spark_copy_rows_with_the_certificate_of_the_client(
     spark: SparkBench, encrypted: Postgres, unique: str, identity: dict[str, str]
 ) -> None:
@@ -142,6 +152,16 @@ def test_tasks_of_spark_copy_rows_with_the_certificate_of_the_client(
     spark.stop(*tasks)
 
 
+READ = pytest.mark.long(
+    "tests/runtime/test_copy_tls.py::test_tasks_of_spark_read_tables_with_the_certificate_of_the_client"
+)
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [pytest.param("named", marks=READ), pytest.param("in DER", marks=READ), "of the member"],
+    indirect=True,
+)
 def test_tasks_of_spark_read_tables_with_the_certificate_of_the_client(
     spark: SparkBench, encrypted: Postgres, unique: str, identity: dict[str, str]
 ) -> None:

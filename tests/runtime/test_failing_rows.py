@@ -109,8 +109,18 @@ SHAPES = [
 ]
 
 
+FAIL_ALONE = pytest.mark.long(
+    "tests/runtime/test_failing_rows.py::test_the_rows_that_fail_alone_are_those_that_fail_in_a_batch"
+)
+BRIEFLY = (0, 2, 4)
+"""A generator beside the rows, a generator of rows, and a filter below the SELECT."""
+
+
 @pytest.mark.real
-@pytest.mark.parametrize("sql", SHAPES)
+@pytest.mark.parametrize(
+    "sql",
+    [pytest.param(sql, marks=[] if n in BRIEFLY else FAIL_ALONE) for n, sql in enumerate(SHAPES)],
+)
 def test_the_rows_that_fail_alone_are_those_that_fail_in_a_batch(spark: SparkBench, sql: str) -> None:
     chance = random.Random(sql)
     values = [chance.choice(["1", "2,3", "bad", "4,bad", "bad,5,bad", "9", ""]) for _ in range(60)]

@@ -156,10 +156,11 @@ def test_a_query_that_could_not_be_ended_commits_nothing_once_its_unit_is_claime
 
 
 def test_connectors_that_write_from_the_member_are_refused_by_name(
-    server: ConnectServer, settings: RuntimeSettings, heard: Heard, spark: SparkBench, unique: str
+    settings: RuntimeSettings, heard: Heard, broker: EmbeddedBroker, unique: str
 ) -> None:
-    bootstrap = spark.settings.bootstrap_servers
-    settings = replace(settings, spark_conf={"spark.master": server.url}, bootstrap_servers=bootstrap)
+    """Before the server is asked anything."""
+    conf = {"spark.master": "sc://127.0.0.1:1"}
+    settings = replace(settings, spark_conf=conf, bootstrap_servers=broker.bootstrap_servers)
     runtime = SparkRuntime(settings, heard)
     common = {"topics": "a", "task.units": "a-0"}
     copying = {**common, "connector.class": "kafka-to-kafka", "topic": "b"}

@@ -38,6 +38,9 @@ def start(spark: SparkBench, name: str, config: dict[str, str], units: int = 1) 
     return task
 
 
+@pytest.mark.long(
+    "tests/runtime/test_offsets.py::test_a_query_of_the_class_spark_is_moved_by_the_offsets_of_its_source"
+)
 @pytest.mark.real
 def test_rate_to_parquet_continues_where_it_stopped(spark: SparkBench, tmp_path: Path, unique: str) -> None:
     out = tmp_path / "out"

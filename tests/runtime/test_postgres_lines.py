@@ -135,7 +135,20 @@ def as_postgres_has_it(time: str) -> str:
     return f"{year}-{rest}"
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/St_Johns", "+14:00"])
+ZONES = pytest.mark.long(
+    "tests/runtime/test_postgres_lines.py::test_a_time_is_the_same_in_every_zone_and_century"
+)
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        pytest.param("UTC", marks=ZONES),
+        pytest.param("Europe/Berlin", marks=ZONES),
+        "America/St_Johns",
+        pytest.param("+14:00", marks=ZONES),
+    ],
+)
 def test_a_time_is_the_same_in_every_zone_and_century(session: Any, postgres: Postgres, zone: str) -> None:
     """The zone is the session's, as ``spec.spark.conf`` may set it, and the database's."""
     import pyspark.sql.functions as F  # noqa: N812

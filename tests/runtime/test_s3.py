@@ -7,7 +7,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from cooperator.connectors.places import (
 from cooperator.connectors.units import Owner, settle_layout
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import Epoch, TaskId
-from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime import RuntimeSettings
 from cooperator.runtime.spark import SparkRuntime
 from tests.harness.support import eventually, freeze_group
 from tests.runtime.heard import Heard
@@ -57,6 +56,32 @@ def place(server: S3Server, unique: str, monkeypatch: pytest.MonkeyPatch) -> Pla
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
     return place_of(f"s3a://{server.bucket}/{unique}", {}, os.environ)
+
+
+@pytest.fixture(scope="module")
+def stored(
+    server: S3Server, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkBench]:
+    """A runtime whose checkpoints are in the store."""
+    root, heard = tmp_path_factory.mktemp("stored"), Heard()
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in server.environment.items():
+            patched.setenv(name, value)
+        settings = RuntimeSettings(
+            member="lake-0",
+            incarnation="incarnation-1",
+            checkpoints=f"s3a://{server.bucket}/{root.name}",
+            state_dir=root / "state",
+            group_id=root.name,
+            bootstrap_servers=broker.bootstrap_servers,
+        )
+        runtime = SparkRuntime(settings, heard)
+        yield SparkBench(runtime, heard, settings)
+        assert runtime.close(30)
+
+
+def place_of_checkpoints(stored: SparkBench) -> Place:
+    return place_of(str(stored.settings.checkpoints), {}, os.environ)
 
 
 def test_one_of_many_concurrent_creators_of_an_object_succeeds(place: Place) -> None:
@@ -140,11 +165,8 @@ def test_a_store_that_overwrites_existing_objects_is_refused(monkeypatch: pytest
         place_of("s3a://lake/forgetful", {}, {})
 
 
-def test_entries_of_a_checkpoint_are_created_once_by_the_store(
-    place: Place, settings: RuntimeSettings, heard: Heard, server: S3Server, unique: str
-) -> None:
-    runtime = SparkRuntime(replace(settings, checkpoints=str(place)), heard)
-    session = runtime.session(threading.Event())
+def test_entries_of_a_checkpoint_are_created_once_by_the_store(stored: SparkBench) -> None:
+    place, session = place_of_checkpoints(stored), stored.runtime.session(threading.Event())
     jvm: Any = session.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{place}/log")
     conf: Any = session._jsparkSession.sessionState().newHadoopConf()
@@ -190,7 +212,6 @@ def test_entries_of_a_checkpoint_are_created_once_by_the_store(
     assert (sink.has(None, unit, "", 0), sink.has(None, unit, "", 1)) == (True, False)
     with pytest.raises(OffsetsError, match="move the directory away first"):
         sink.refuse_forgetting(None, unit)
-    assert runtime.close(30)
 
 
 def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> None:
@@ -206,41 +227,28 @@ def test_a_directory_of_an_earlier_release_becomes_a_plain_one(place: Place) -> 
     assert not earlier.has_log(place / "out", "lines-0")
 
 
-def test_a_query_goes_on_from_a_store_when_its_member_was_killed(
-    place: Place,
-    broker: EmbeddedBroker,
-    spark: SparkBench,
-    settings: RuntimeSettings,
-    heard: Heard,
-    tmp_path: Path,
-    unique: str,
+def test_a_query_goes_on_from_a_store_when_its_jvm_was_killed(
+    stored: SparkBench, tmp_path: Path, unique: str
 ) -> None:
-    output, task = tmp_path / "out", TaskId("out", 0)
-    config = query_to_files(output, unique, broker.bootstrap_servers)
-    spark.produce(unique, [f"line {number}" for number in range(150)])
-    options: dict[str, object] = {
-        "checkpoints": str(place),
-        "group_id": unique,
-        "bootstrap_servers": broker.bootstrap_servers,
-        "state_dir": str(tmp_path / "of-the-killed"),
-        "incarnation": "of-the-killed",
-        "tasks": [["out", 0, config]],
-    }
-    with member(options, tmp_path / "member.log"):
-        eventually(lambda: lines_in(output).total() > 0, 240, "it delivers")
+    output, task = tmp_path / "out", TaskId(unique, 0)
+    config = query_to_files(output, unique, stored.settings.bootstrap_servers)
+    stored.produce(unique, [f"line {number}" for number in range(150)])
+    stored.start(task, config)
+    eventually(lambda: lines_in(output).total() > 0, 240, f"it delivers: {stored.heard.traces}")
+    os.kill(stored.jvm_pid(), signal.SIGKILL)
+    eventually(lambda: stored.heard.of(task)[-1] == ("failed", 1), 60)
 
-    spark.produce(unique, [f"line {number}" for number in range(150, 200)])
-    servers = {"group_id": unique, "bootstrap_servers": broker.bootstrap_servers}
-    runtime = SparkRuntime(replace(settings, checkpoints=str(place), **servers), heard)
-    runtime.start(TaskSpec(task, config), 1)
-    eventually(lambda: lines_in(output).total() >= 200, 120, f"the rest: {heard.traces}")
-    runtime.stop(task, 1)
-    assert runtime.close(30)
+    stored.produce(unique, [f"line {number}" for number in range(150, 200)])
+    stored.start(task, config)
+    stored.wait_started(task)
+    eventually(lambda: lines_in(output).total() >= 200, 120, f"the rest: {stored.heard.traces}")
+    assert stored.unharmed([task])
+    stored.stop(task)
     assert lines_in(output) == Counter({("one", f"line {number}"): 1 for number in range(200)})
-    assert directories(place / "out"), "the checkpoint is in the store"
+    assert directories(place_of_checkpoints(stored) / unique), "the checkpoint is in the store"
 
 
-@pytest.mark.long("tests/runtime/test_s3.py::test_a_query_goes_on_from_a_store_when_its_member_was_killed")
+@pytest.mark.long("tests/runtime/test_s3.py::test_a_query_goes_on_from_a_store_when_its_jvm_was_killed")
 def test_members_killed_and_frozen_in_mid_stream_deliver_once(
     place: Place, broker: EmbeddedBroker, spark: SparkBench, tmp_path: Path, unique: str, server: S3Server
 ) -> None:

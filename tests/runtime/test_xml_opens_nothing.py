@@ -1,5 +1,6 @@
 """Documents of XML open no address, whether the SELECT or the data names it; and a server that never answers
-costs nothing. The last test shows that these would see a connection: there the flags are taken away."""
+costs nothing. Long tests start JVMs of their own: one shows that these would see a connection, since there
+the flags are taken away."""
 
 import contextlib
 import json
@@ -12,16 +13,19 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
 from cooperator.connectors.sql_functions import NO_EXTERNAL_XML
+from cooperator.connectors.transform import selected
 from tests.runtime.hostile_selects import DOCUMENTS_OF_XML
+from tests.runtime.spark_bench import SparkBench
 
 pytestmark = pytest.mark.real
 
 STARTED_S = 240
+MEMBER = "tests/runtime/test_xml_opens_nothing.py::test_no_select_makes_a_member_open_anything"
 FUNCTIONS = ("xpath_string", "xpath", "xpath_boolean", "xpath_double")
 
 
@@ -89,30 +93,36 @@ def selects(url: str) -> list[str]:
     return [*by_the_data, *by_the_select, *by_the_path]
 
 
-def test_a_member_opens_nothing(tmp_path: Path, server: SilentServer) -> None:
-    """Also if the Worker's author has options of its own for the JVM."""
-    conf = {"spark.driver.extraJavaOptions": "-Xss4m"}
-    asked = selects(server.url)
-    with reader(tmp_path, conf, documents(server.url)[0], *asked) as program:
-        said, _ = program.communicate(timeout=STARTED_S)
-    answers = said.splitlines()
-    assert len(answers) == len(asked)
+def answer_of(session: Any, document: str, select: str) -> str:
+    try:
+        return str(selected(session.createDataFrame([(document,)], "value STRING"), select).collect())
+    except Exception as error:
+        return f"refused: {error}"
+
+
+def check_refusals(server: SilentServer, answers: list[str]) -> None:
+    assert len(answers) == len(selects(server.url))
     assert not server.connected.is_set()
     assert all("accessExternalDTD" in answer for answer in answers[: len(FUNCTIONS)]), answers[0]
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        0,
-        pytest.param(
-            len(FUNCTIONS),
-            marks=pytest.mark.long(
-                "tests/runtime/test_xml_opens_nothing.py::test_without_the_flags_a_connection_is_seen"
-            ),
-        ),
-    ],
-)
+def test_no_select_makes_a_member_open_anything(spark: SparkBench, server: SilentServer) -> None:
+    """The JVM has the flags of every member's (``test_spark_settings``)."""
+    session, document = spark.runtime.session(threading.Event()).newSession(), documents(server.url)[0]
+    check_refusals(server, [answer_of(session, document, select) for select in selects(server.url)])
+
+
+@pytest.mark.long(MEMBER)
+def test_a_member_opens_nothing(tmp_path: Path, server: SilentServer) -> None:
+    """Also if the Worker's author has options of its own for the JVM."""
+    conf = {"spark.driver.extraJavaOptions": "-Xss4m"}
+    with reader(tmp_path, conf, documents(server.url)[0], *selects(server.url)) as program:
+        said, _ = program.communicate(timeout=STARTED_S)
+    check_refusals(server, said.splitlines())
+
+
+@pytest.mark.long(MEMBER)
+@pytest.mark.parametrize("number", [0, len(FUNCTIONS)])
 def test_without_the_flags_a_connection_is_seen(tmp_path: Path, server: SilentServer, number: int) -> None:
     """A Worker's author can lift them; then the same SELECT waits for the server, by its data or its text."""
     lifted = " ".join(f"{flag}all" for flag in NO_EXTERNAL_XML)

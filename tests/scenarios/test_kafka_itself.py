@@ -11,7 +11,7 @@ from tests.scenarios.random_scenarios import scenario
 
 pytestmark = pytest.mark.real
 
-SCENARIOS = 250
+SCENARIOS = 120
 
 
 @pytest.fixture(scope="module")

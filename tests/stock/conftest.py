@@ -1,5 +1,4 @@
-"""A group of stock workers for each test, on the run's broker; the workers map an archive of their
-classes."""
+"""Groups of stock workers on the run's broker; the workers map an archive of their classes."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,30 @@ def archived(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -
         write_worker_classes(broker.bootstrap_servers, tmp_path_factory.mktemp("classes"), line)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def two(
+    broker: EmbeddedBroker,
+    tmp_path_factory: pytest.TempPathFactory,
+    archived: Callable[[str], None],
+    request: pytest.FixtureRequest,
+) -> Iterator[StockGroup]:
+    """Two workers for all tests of a file, which may have ``SETTINGS`` for them."""
+    archived("4")
+    directory = tmp_path_factory.mktemp("two")
+    name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
+    stock = StockGroup(broker.bootstrap_servers, directory, f"two-{name}")
+    stock.cluster("w-1", "w-2", settings=getattr(request.module, "SETTINGS", {}))
+    yield stock
+    stock.close()
+
+
+@pytest.fixture
+def shared(two: StockGroup) -> Iterator[StockGroup]:
+    """The two workers, which lead themselves and have no connector, before each test."""
+    yield two
+    two.clear()
 
 
 @pytest.fixture

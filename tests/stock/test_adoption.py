@@ -25,7 +25,7 @@ EVERYTHING = (
 
 def led_by_themselves(stock: StockGroup) -> None:
     """Two sources, and a sink for the topic of the first, created through REST as users do."""
-    first, _ = stock.cluster(*WORKERS)
+    first = stock.workers["w-1"]
     only_one = stock.source("b")
     del only_one["tasks.max"]
     connectors = {
@@ -63,7 +63,8 @@ def gone(stock: StockGroup, leader: LeaderService) -> str:
     return stock.led_by_a_worker()
 
 
-def test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back(stock: StockGroup) -> None:
+def test_no_task_stops_when_the_lead_is_taken_left_alone_and_handed_back(shared: StockGroup) -> None:
+    stock = shared
     led_by_themselves(stock)
     text = imports(stock)
     assert imports(stock) == text
@@ -111,9 +112,7 @@ def uneven(stock: StockGroup) -> tuple[LeaderService, tuple[str, ...]]:
         "c": stock.source("c", tasks=1),
     }
     every = tuple(f"{name}-instance" for name in "abc") + tuple(f"a-{n}" for n in range(5)) + ("b-0", "c-0")
-    leader = stock.leader(connectors, WORKERS, session_timeout_ms=10_000)
-    for worker in WORKERS:
-        stock.worker(worker)
+    leader = stock.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
     stock.runs(*every)
     stock.leads(leader, 2)
     stock.facts(leader, WORKERS, cordoned=frozenset({"w-2"}))
@@ -134,8 +133,9 @@ def spreads(layout: Mapping[str, str]) -> list[int]:
     return found
 
 
-def test_an_uneven_layout_is_balanced_before_the_hand_back(stock: StockGroup) -> None:
+def test_an_uneven_layout_is_balanced_before_the_hand_back(shared: StockGroup) -> None:
     """A Java leader counts instances and tasks separately, so we move whatever it would move, once."""
+    stock = shared
     leader, every = uneven(stock)
     assert max(spreads(stock.runs(*every))) > 1
     stock.facts(leader, WORKERS)
@@ -152,9 +152,10 @@ def test_an_uneven_layout_is_balanced_before_the_hand_back(stock: StockGroup) ->
 
 @pytest.mark.long("tests/stock/test_adoption.py::test_an_uneven_layout_is_balanced_before_the_hand_back")
 def test_an_uneven_layout_when_the_operator_vanishes_is_balanced_by_a_worker_and_nothing_else_moves(
-    stock: StockGroup,
+    shared: StockGroup,
 ) -> None:
     """The figures are for the guarantees (docs/stock-connect.md)."""
+    stock = shared
     leader, every = uneven(stock)
     before, begun = stock.runs(*every), stock.starts()
     leader.stop(leave=False)

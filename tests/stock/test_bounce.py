@@ -8,7 +8,7 @@ pytestmark = pytest.mark.real
 
 WORKERS = ("w-1", "w-2", "w-3")
 EVERYTHING = ("a-instance", "a-0", "a-1", "a-2", "into-instance", "into-0")
-CLEAN = pytest.mark.long("tests/stock/test_bounce.py::test_bounce")
+CLEAN = pytest.mark.long("tests/stock/test_mixed.py::test_a_roll_from_the_line_before_to_the_present_one")
 UNCLEAN = pytest.mark.long(
     "tests/stock/test_shared_client_ids.py::test_workers_that_share_a_client_id_stop_no_task_for_another"
 )
@@ -18,7 +18,7 @@ UNCLEAN = pytest.mark.long(
 @pytest.mark.parametrize(
     ("clean", "protocol", "rounds"),
     [
-        pytest.param(True, "compatible", 1, id="clean-compatible"),
+        pytest.param(True, "compatible", 1, id="clean-compatible", marks=CLEAN),
         pytest.param(True, "compatible", 3, id="clean-compatible-3", marks=CLEAN),
         pytest.param(True, "sessioned", 3, id="clean-sessioned-3", marks=CLEAN),
         pytest.param(False, "compatible", 3, id="unclean-compatible-3", marks=UNCLEAN),

@@ -20,6 +20,7 @@ SESSION_MS = 60_000
 """Nobody dies here: a worker that waits for a processor must not count as dead, and begin its tasks again."""
 HEARTBEAT_MS = 3_000
 """Kafka's default: a worker that learns of a round by its heartbeat learns of it late."""
+SETTINGS = {"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": SESSION_MS}
 
 
 def connectors(stock: StockGroup, **more: str) -> dict[str, dict[str, str]]:
@@ -48,11 +49,9 @@ def restarted(stock: StockGroup, leader: LeaderService, begun: "Counter[str]") -
     assert stock.begun(*EVERYTHING)[1] - begun == Counter(dict.fromkeys(OWN_TASKS, 1))
 
 
-def test_a_change_stops_a_task_once_and_waits_for_no_heartbeat(stock: StockGroup) -> None:
+def test_a_change_stops_a_task_once_and_waits_for_no_heartbeat(shared: StockGroup) -> None:
+    stock = shared
     leader = led(stock)
-    stock.cluster(
-        *WORKERS, settings={"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": SESSION_MS}
-    )
     stock.leads(leader, 2)
     stopped_ms = []
     for change in range(3):
@@ -66,8 +65,8 @@ def test_a_change_stops_a_task_once_and_waits_for_no_heartbeat(stock: StockGroup
     assert (leader.status()["totals"]["forced_rounds"], missing(stock.numbers("a"))) == (0, {})
 
 
-def test_a_change_that_comes_with_the_leader_stops_a_task_once(stock: StockGroup) -> None:
-    first, _ = stock.cluster(*WORKERS, settings={"session.timeout.ms": SESSION_MS})
+def test_a_change_that_comes_with_the_leader_stops_a_task_once(shared: StockGroup) -> None:
+    stock, first = shared, shared.workers["w-1"]
     for name, config in connectors(stock).items():
         first.ask("connectors", {"name": name, "config": config})
     stock.runs(*EVERYTHING)

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from cooperator.group import describe_group
 from tests.harness.connect_worker import MAX_DELAY_MS
 from tests.harness.support import eventually
+from tests.integration.test_plan import answer
 from tests.stock.worker_group import HOLD_MS, PATIENT, POLICY, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
@@ -20,16 +22,16 @@ def begin(
     stock: StockGroup, policy: Mapping[str, Any] = POLICY
 ) -> tuple[dict[str, dict[str, str]], "Counter[str]"]:
     connectors = {"a": stock.source("a", tasks=2), "b": stock.source("b", tasks=3)}
-    leader = stock.leader(connectors, WORKERS, policy=policy, session_timeout_ms=10_000)
-    for worker in WORKERS:
-        stock.worker(worker)
+    leader = stock.leader(connectors, WORKERS, adopt=True, policy=policy, session_timeout_ms=10_000)
     stock.leads(leader, 2)
     return connectors, stock.begun(*EVERYTHING)[1]
 
 
+@pytest.mark.long("tests/stock/test_mixed.py::test_a_roll_from_the_line_before_to_the_present_one")
 def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other_stops(
-    stock: StockGroup,
+    shared: StockGroup,
 ) -> None:
+    stock = shared
     _, begun = begin(stock, PATIENT)
     [leader] = stock.leaders
     layout = stock.runs(*EVERYTHING)
@@ -47,6 +49,27 @@ def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other
         assert (missing(numbers), doubled(numbers)) == ({}, {}), "a clean stop commits what was written"
 
 
+def items(layout: Mapping[str, str]) -> dict[str, str]:
+    """As the answers of ``cooperator plan`` name them: an instance like its connector."""
+    return {name.removesuffix("-instance"): worker for name, worker in layout.items()}
+
+
+def what_is_foretold(stock: StockGroup, dies: str) -> dict[str, str]:
+    """Where everything will run, by ``cooperator plan``, which changes nothing in a group of Java."""
+    topic = ("--config-topic", f"{stock.group_id}-configs", "--max-delay-ms", MAX_DELAY_MS)
+    before = describe_group(stock.bootstrap_servers, stock.group_id)
+    quiet, dead, ours = (
+        answer(stock.bootstrap_servers, stock.group_id, *topic, *words)
+        for words in ((), ("--die", dies), ("--policy", "Default", "--join", 1))
+    )
+    assert describe_group(stock.bootstrap_servers, stock.group_id) == before
+    assert (quiet["led_by"], quiet["policy"], quiet["rounds"]) == ("stock", "Kip415", [])
+    assert {entry["name"]: entry["member"] for entry in quiet["placed"]} == items(stock.journal.running())
+    assert dead["rounds"][-1]["after_ms"] == MAX_DELAY_MS
+    assert ours["led_by"] == "operator"
+    return {entry["name"]: entry["member"] for entry in dead["placed"]}
+
+
 @pytest.mark.parametrize(
     "leads",
     [
@@ -58,9 +81,10 @@ def test_each_worker_is_rolled_in_turn_and_has_its_own_tasks_back_while_no_other
         ),
     ],
 )
-def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) -> None:
+def test_a_worker_dies_while_our_leader_is_away(shared: StockGroup, leads: bool) -> None:
     """Kafka's own leader acts by its own rules; ours adopts the result. The dead worker may be the one that
     leads; its successor has seen no departure and does not hold its tasks."""
+    stock = shared
     connectors, begun = begin(stock)
     [leader] = stock.leaders
     stock.leaders.clear()
@@ -72,17 +96,20 @@ def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) 
     follower = next(worker for worker in WORKERS if worker != leading)
     first, other = (follower, leading) if leads else (leading, follower)
 
+    foretold = what_is_foretold(stock, other)
+
     # The leading worker holds tasks for its own delay, as Kafka does; the other worker runs on.
     lost = stock.kill(other)
     after = stock.runs(*EVERYTHING)
     assert set(after.values()) == {first}
+    assert foretold == items(after)
     assert stock.starts() - begun == Counter(lost)
     stopped_ms = sorted(map(stock.stopped_for_ms, lost))
     print(f"stopped for {stopped_ms} ms")  # noqa: T201
     assert (min(stopped_ms) >= MAX_DELAY_MS) is not leads, "a new leader knows of no delay"
 
     # Our leader is back, and so is the worker, which gets what balances the group, once.
-    leader = stock.leader(connectors, WORKERS, session_timeout_ms=10_000)
+    leader = stock.leader(connectors, WORKERS, adopt=True, session_timeout_ms=10_000)
     stock.again(other)
     eventually(lambda: stock.journal.running_at(other), 60)
     stock.leads(leader, 2)
@@ -92,9 +119,10 @@ def test_a_worker_dies_while_our_leader_is_away(stock: StockGroup, leads: bool) 
         assert missing(stock.written(name)) == {}
 
 
-def test_the_operator_is_killed_while_tasks_are_held(stock: StockGroup) -> None:
+def test_the_operator_is_killed_while_tasks_are_held(shared: StockGroup) -> None:
     """The figure is for the guarantees: a Java leader that did not see the departure starts the tasks at
     once."""
+    stock = shared
     _, begun = begin(stock)
     [leader] = stock.leaders
     stock.leaders.clear()

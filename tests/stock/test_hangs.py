@@ -1,6 +1,8 @@
 """A worker that hangs in a connector, at the points of Kafka's BlockingConnectorTest, blocks no other
 worker."""
 
+from collections import Counter
+
 import pytest
 
 from cooperator.leader.service import LeaderService
@@ -31,6 +33,14 @@ def hanging_members(stock: StockGroup) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
+def begin(stock: StockGroup) -> tuple[LeaderService, dict[str, str], "Counter[str]"]:
+    """Our leader with connector ``fine``; where its tasks run, and their starts. Nobody has hung."""
+    next(iter(stock.workers.values())).hangs.with_suffix(".hit").unlink(missing_ok=True)
+    leader = stock.leader({"fine": stock.source("fine", tasks=2)}, WORKERS, adopt=True)
+    stock.leads(leader, 2)
+    return leader, *stock.begun(*FINE)
+
+
 def hanging_according_to(leader: LeaderService) -> set[str]:
     """The members that hang according to the leader."""
     return {each["identity"] for each in leader.status()["hung"]}
@@ -51,17 +61,14 @@ def hanging_according_to(leader: LeaderService) -> set[str]:
         pytest.param("Sink", "Task::stop", id="sink-task-stop", marks=LONG),
     ],
 )
-def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, point: str) -> None:
+def test_other_tasks_run_on_and_new_ones_start(shared: StockGroup, kind: str, point: str) -> None:
     """Whether it hangs on creation or on deletion, other tasks keep running, a connector created meanwhile
     starts, and the hanging one is gone when the hang ends."""
+    stock = shared
     fine = {"fine": stock.source("fine", tasks=2)}
     more = {} if kind == "Source" else {"topics": stock.make_topic("in")}
     bad = {**fine, "bad": stock.blocking(kind, "bad", **more)}
-    leader = stock.leader(fine, WORKERS)
-    for worker in WORKERS:
-        stock.worker(worker)
-    stock.leads(leader, 2)
-    layout, begun = stock.begun(*FINE)
+    leader, layout, begun = begin(stock)
 
     hang(stock, point)
     stock.want(leader, bad)
@@ -96,13 +103,12 @@ def test_other_tasks_run_on_and_new_ones_start(stock: StockGroup, kind: str, poi
     stock.leads(leader, 2)
 
 
-def test_others_run_on_and_start_while_a_task_hangs_in_a_poll_and_then_in_its_stop(stock: StockGroup) -> None:
+def test_others_run_on_and_start_while_a_task_hangs_in_a_poll_and_then_in_its_stop(
+    shared: StockGroup,
+) -> None:
+    stock = shared
     wanted = {"fine": stock.source("fine", tasks=2)}
-    leader = stock.leader(wanted, WORKERS)
-    for worker in WORKERS:
-        stock.worker(worker)
-    stock.leads(leader, 2)
-    layout, begun = stock.begun(*FINE)
+    leader, layout, begun = begin(stock)
 
     def others_go_on(late: str) -> None:
         numbers = stock.written("fine")

@@ -14,7 +14,7 @@ from cooperator.logs import LogsConfig, read_logs
 from cooperator.model import ClusterConfig, Desired, DesiredConnector, Fencing, SessionKey
 from cooperator.wire import RestartRecord, sign
 from tests.harness.support import eventually
-from tests.stock.worker_group import LIMIT_S, StockGroup, doubled, missing
+from tests.stock.worker_group import LIMIT_S, POLICY, StockGroup, doubled, missing
 
 pytestmark = pytest.mark.real
 
@@ -60,20 +60,21 @@ def ask(
             return error.code, error.read().decode()
 
 
-def led(stock: StockGroup, connectors: Mapping[str, Mapping[str, str]], **options: Any) -> LeaderService:
-    """Two workers under our leader from the beginning."""
-    leader = stock.leader(connectors, WORKERS, adopt=True, **options.pop("said", {}))
-    stock.cluster(*WORKERS, **options)
+def led(stock: StockGroup, connectors: Mapping[str, Mapping[str, str]], **said: Any) -> LeaderService:
+    """Our leader for the workers of this file, once it leads them."""
+    leader = stock.leader(connectors, WORKERS, adopt=True, **said)
+    stock.leads(leader, 2)
     return leader
 
 
 def test_connectors_are_created_changed_and_deleted_without_a_round_forced_by_an_offset(
-    stock: StockGroup,
+    shared: StockGroup,
 ) -> None:
     """The duties are single restarts at their owner, signatures, users' requests, and a new session key."""
+    stock = shared
     one, two = stock.source("one", tasks=2), stock.source("two", tasks=1)
+    said = len(forced(stock))
     leader = led(stock, {"one": one})
-    stock.leads(leader, 2)
     _, begun = stock.begun("one-instance", "one-0", "one-1")
 
     stock.want(leader, {"one": one, "two": two})
@@ -100,7 +101,7 @@ def test_connectors_are_created_changed_and_deleted_without_a_round_forced_by_an
         "statuses of what is deleted are forgotten",
     )
     stock.leads(leader, 2)
-    assert (leader.status()["totals"]["forced_rounds"], forced(stock)) == (0, [])
+    assert (leader.status()["totals"]["forced_rounds"], forced(stock)[said:]) == (0, [])
     assert doubled(stock.numbers("two")) == {}
 
 
@@ -134,9 +135,9 @@ def requests_are_answered(stock: StockGroup, leader: LeaderService) -> None:
     assert "one" in config(stock).connectors
 
 
-def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_one(stock: StockGroup) -> None:
-    leader = led(stock, {}, said={"session_key_ttl_ms": 15_000})
-    stock.leads(leader, 2)
+def test_a_session_key_is_replaced_in_time_and_the_workers_go_on_with_the_new_one(shared: StockGroup) -> None:
+    stock = shared
+    leader = led(stock, {}, session_key_ttl_ms=15_000)
     first = config(stock).session_key
     assert first is not None
     assert len(first.key) == 32
@@ -151,7 +152,8 @@ def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: Stock
     """At each start the leader fences what may still produce: nothing is left out or written twice."""
     wanted = stock.source("a", tasks=2)
     stock.make_topic("a")
-    leader = led(stock, {"a": wanted}, said={"exactly_once_source": True}, settings=EXACTLY_ONCE)
+    leader = stock.leader({"a": wanted}, WORKERS, adopt=True, exactly_once_source=True)
+    stock.cluster(*WORKERS, settings=EXACTLY_ONCE)
     stock.leads(leader, 2)
     stock.runs("a-instance", "a-0", "a-1")
     before = stock.written("a")
@@ -170,22 +172,36 @@ def test_sources_are_exactly_once_over_kill_9_and_a_change_of_tasks(stock: Stock
     assert leader.status()["totals"]["forced_rounds"] == 0
 
 
-def test_a_worker_that_supports_only_the_eager_protocol_is_named(stock: StockGroup) -> None:
+def test_a_worker_with_only_the_eager_protocol_is_named_and_stops_all_tasks_in_every_round(
+    shared: StockGroup,
+) -> None:
+    stock, tasks = shared, ("a-instance", "a-0", "a-1", "a-2")
     leader = led(stock, {"a": stock.source("a", tasks=3)})
-    stock.leads(leader, 2)
+    _, begun = stock.begun(*tasks)
     assert condition(leader, "EagerProtocol") == ("False", "")
+    stock.facts(leader, (*WORKERS, "w-3"))
     stock.worker("w-3", protocol="eager")
     _, message = eventually(
         lambda: (found := condition(leader, "EagerProtocol"))[0] == "True" and found, LIMIT_S
     )
     assert "w-3" in message
     assert "w-1" not in message
-    eventually(lambda: stock.journal.running_at("w-3"), LIMIT_S, "the eager one has a part, too")
-    stock.runs("a-instance", "a-0", "a-1", "a-2")
+
+    def stopped_and_shared() -> bool:
+        layout = stock.runs(*tasks)
+        return set(layout.values()) == {*WORKERS, "w-3"} and set(stock.starts() - begun) == set(tasks)
+
+    eventually(stopped_and_shared, LIMIT_S, "all tasks have stopped, and the eager one has a part, too")
+    assert stock.leads(leader, 3)["protocol"] == "default"
+
+    # Without it the group is incremental again, and nobody is named.
     stock.stop("w-3")
+    del stock.workers["w-3"]
     stock.facts(leader, WORKERS)
     eventually(lambda: condition(leader, "EagerProtocol")[0] == "False", LIMIT_S)
-    stock.runs("a-instance", "a-0", "a-1", "a-2")
+    assert set(stock.runs(*tasks).values()) == set(WORKERS)
+    eventually(lambda: stock.leads(leader, 2)["protocol"] == "sessioned", LIMIT_S, "incremental again")
+    assert missing(stock.written("a")) == {}
 
 
 @pytest.mark.long("tests/leader/test_stock.py::test_an_unproven_departure_is_named_once_its_hold_ends")
@@ -243,15 +259,14 @@ def test_a_worker_that_hangs_in_a_start_is_named_and_then_named_for_replacement(
     eventually(lambda: not hung(), LIMIT_S, "a worker that goes on is no longer named")
 
 
-def test_a_hand_back_stops_no_task(stock: StockGroup) -> None:
+def test_a_hand_back_stops_no_task(shared: StockGroup) -> None:
     """Our planner follows weights, a Java leader counts; the layout is balanced by count before the
     hand-back."""
+    stock = shared
     heavy, light = stock.source("heavy", tasks=1), stock.source("light", tasks=5)
-    leader = stock.leader({"heavy": heavy, "light": light}, WORKERS, adopt=True)
+    leader = stock.leader({}, WORKERS, adopt=True, policy={**POLICY, "assignor": "Weighted"})
     weighted = {"heavy": DesiredConnector(heavy, weight=4.0), "light": DesiredConnector(light)}
     leader.set_desired(Desired(100, weighted))
-    leader.set_policy(replace(leader.settings.policy, assignor="Weighted"))
-    stock.cluster(*WORKERS)
     everything = ("heavy-instance", "heavy-0", "light-instance", *(f"light-{n}" for n in range(5)))
     stock.runs(*everything)
     stock.leads(leader, 2)

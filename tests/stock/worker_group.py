@@ -326,6 +326,22 @@ class StockGroup:
         files = sorted((self.directory / "into").glob(f"{sink}-*.txt"))
         return [line for file in files for line in file.read_text().splitlines()]
 
+    def clear(self) -> None:
+        """Ends our leader, deletes all connectors, and waits until nothing runs."""
+        while self.leaders:
+            self.leaders.pop().stop(leave=True)
+        self.led_by_a_worker()
+        worker = next(each for each in self.workers.values() if each.child and each.child.poll() is None)
+
+        def deleted() -> bool:
+            # A worker refuses while the group is in a round.
+            for name in worker.ask("connectors"):
+                worker.ask(f"connectors/{quote(name)}", method="DELETE")
+            return not worker.ask("connectors")
+
+        eventually(deleted, LIMIT_S, "no connector is left")
+        eventually(lambda: not self.journal.running(), LIMIT_S, "nothing runs")
+
     def close(self) -> None:
         for leader in self.leaders:
             leader.stop()
