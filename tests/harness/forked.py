@@ -1,8 +1,8 @@
-"""Members in processes that have the program's modules already.
+"""Members and operators in processes that have the program's modules already.
 
-Python's imports are most of what a short-lived member costs. A fork server does them once, so tests with many
-members take less time. Such a process has neither arguments nor an environment of its own in /proc: tests
-that look there, and those on real nodes, start the program itself.
+Python's imports are most of what a short-lived process costs: 2 s of an operator. A fork server does them
+once, so tests with many processes take less time. Such a process has neither arguments nor an environment of
+its own in /proc: tests that look there, and those on real nodes, start the program itself.
 """
 
 import atexit
@@ -19,9 +19,13 @@ from multiprocessing import connection, get_context
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
-_PRELOADED = ("cooperator.cli.app", "cooperator.cli.worker", "cooperator.agent.main")
-"""Not the operator's: Kubernetes' client reads the environment while it is imported."""
-
+_PRELOADED = (
+    "cooperator.cli.app",
+    "cooperator.cli.worker",
+    "cooperator.agent.main",
+    "cooperator.cli.operator",
+    "cooperator.controller.main",
+)
 
 _lock = threading.Lock()
 """A start looks at all earlier processes, and an exit code can be read only once."""
@@ -77,6 +81,8 @@ def _server() -> ForkServerContext:
 
 
 def _run(words: list[str], log: Path, environment: dict[str, str], new_session: bool) -> None:
+    from kubernetes.config import kube_config
+
     from cooperator.cli.app import main
 
     if new_session:
@@ -87,6 +93,8 @@ def _run(words: list[str], log: Path, environment: dict[str, str], new_session: 
     os.close(out)
     os.environ.clear()
     os.environ.update(environment)
+    # Kubernetes' client reads this variable while it is imported.
+    kube_config.KUBE_CONFIG_DEFAULT_LOCATION = environment.get("KUBECONFIG", "~/.kube/config")
     # Each process draws and caches these for itself.
     random.seed()
     tempfile.tempdir = None

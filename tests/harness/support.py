@@ -15,9 +15,11 @@ PATIENCE_S = 60.0
 """Every wait for a condition lasts at least this long: a busy machine takes seconds to start a process."""
 
 
-def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
-    """The first truthy value of ``condition``. Raises AssertionError after ``timeout_s`` (at least
-    ``PATIENCE_S``) with the last value.
+def eventually(
+    condition: Callable[[], T], timeout_s: float = 30.0, what: str = "", every_s: float = 0.05
+) -> T:
+    """The first truthy value of ``condition``, which is asked at this interval. Raises AssertionError after
+    ``timeout_s`` (at least ``PATIENCE_S``) with the last value.
 
     It says nothing about how long that takes: a test of that compares it with what would take longer. An
     AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
@@ -37,7 +39,7 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
             raise AssertionError(
                 f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
             )
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 @contextmanager
