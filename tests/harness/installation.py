@@ -239,7 +239,7 @@ class Installation(Namespace):
         lease_s: int = 3,
         home: str | None = None,
         image: str = "none",
-        program: Sequence[str] = (),
+        changed_by: str = "",
         proxied: bool = False,
         rest: bool = False,
         host: str = "127.0.0.1",
@@ -248,8 +248,8 @@ class Installation(Namespace):
     ) -> OperatorProcess:
         """Start an operator with only its service account's rights; a second one waits for the Lease.
         ``home``: the namespace of the account and the Lease; default: the served one. ``proxied``: it reaches
-        the API server only through ``proxy``. ``host`` is an address of this machine. ``program``: another
-        one than ours. ``more``: options."""
+        the API server only through ``proxy``. ``host`` is an address of this machine. ``changed_by``:
+        Python text that changes the program before its modules are imported. ``more``: options."""
         home = home or self.namespace
         log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
@@ -270,12 +270,13 @@ class Installation(Namespace):
         ]
         log.touch()
         variables = {**os.environ, "KUBECONFIG": str(kubeconfig), **environment}
-        if self.kubelet.forks and not program:
+        if self.kubelet.forks and not changed_by:
             child = ForkedProcess(words, log, variables, new_session=True)
         else:
-            program = program or (sys.executable, "-m", "cooperator.cli")
+            program = f"{changed_by}\nfrom cooperator.cli.app import main\nmain()"
             with log.open("ab") as out:
-                child = subprocess.Popen([*program, *words], env=variables, stdout=out, stderr=out)
+                command = [sys.executable, "-c", program, *words]
+                child = subprocess.Popen(command, env=variables, stdout=out, stderr=out)
         operator = OperatorProcess(child, log, f"http://127.0.0.1:{port}/")
         self.operators.append(operator)
         return operator

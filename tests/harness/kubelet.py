@@ -347,7 +347,9 @@ class Kubelet:
         }
         container.process = None
         container.ended_at = time.monotonic()
-        self.ended[container.last["message"].strip() or container.uid] = time.time_ns() // 1_000_000
+        # Further lines tell what it did last.
+        incarnation = container.last["message"].partition("\n")[0].strip()
+        self.ended[incarnation or container.uid] = time.time_ns() // 1_000_000
         (container.folder / "last-words").write_text("")
 
     def _terminate(self, container: Container) -> None:
