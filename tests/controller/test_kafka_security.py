@@ -82,7 +82,6 @@ def test_a_login_that_is_missing_or_wrong_is_said_and_work_begins_when_it_is_rig
         lambda: (c := installation.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
     )
     assert "Authentication failed" in refused["message"]
-    assert installation.condition("workers", "lake", "Stalled")["status"] == "False"
     assert installation.journal.running() == {}
 
     # Leader and member prove who they are. Secrets are read when the Worker changes; otherwise every minute.
@@ -91,6 +90,7 @@ def test_a_login_that_is_missing_or_wrong_is_said_and_work_begins_when_it_is_rig
     installation.runs("a-0")
     installation.settled()
     assert installation.condition("workers", "lake", "KafkaReachable")["status"] == "True"
+    assert installation.condition("workers", "lake", "Stalled")["status"] == "False"
     said = said_everywhere(installation)
     assert WRONG not in said
     assert PASSWORD not in said
