@@ -185,5 +185,5 @@ def test_a_roll_replaces_one_pod_after_the_other_and_moves_nothing(installation:
     )
     installation.settled()
     assert installation.runs(*SIX) == before, "every task is where it was"
-    again = {task: number - count[task] for task, number in starts(installation).items()}
+    again = {task: starts(installation)[task] - count[task] for task in SIX}
     assert set(again.values()) == {1}, "and was started once more"
