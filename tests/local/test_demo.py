@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 
 from cooperator.crd import parse
-from cooperator.demo import job
 from cooperator.demo.check import SinkCounter, compare, content_of_lake, content_of_sources
 from cooperator.demo.job import ARCHIVE_TASKS, SOURCE_TASKS, manifests
 from cooperator.demo.live import DemoView, Show
@@ -298,16 +297,11 @@ def test_before_the_daemon_answers_there_is_nothing_to_show_and_no_error() -> No
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-def test_the_main_job_with_a_member_killed_in_mid_stream(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Small, and the same in everything else: real broker, real Spark, eight tasks on two members."""
-    smaller = {"MEMBERS": 2, "SOURCE_TASKS": 4, "BUCKETS": 4, "PARTITIONS": 4, "ARCHIVE_TASKS": 4}
-    for name, number in smaller.items():
-        monkeypatch.setattr(job, name, number)
+def test_the_main_job_with_a_member_killed_in_mid_stream(tmp_path: Path) -> None:
+    """Small, and the same in everything else: real broker, real Spark, 14 tasks on three members."""
     screen = Console(file=StringIO(), width=200)
     assert isinstance(screen.file, StringIO)
-    code = run_demo(tmp_path / "demo", Silent(), screen, files=28, lines=2_500)
+    code = run_demo(tmp_path / "demo", Silent(), screen, files=56, lines=5_000)
     shown = screen.file.getvalue()
     assert code == 0, shown
     assert "exactly its own tasks again" in shown
