@@ -103,6 +103,7 @@ def three_members(heartbeat_ms: int) -> Iterator[Installation]:
         broker.start(timeout_s=300)
         installation = Installation(plane, "bench", broker.bootstrap_servers, Path(folder))
         try:
+            installation.kubelet.look_s = 0.1
             installation.kubelet.restart_s = 3
             # Tasks that start as several members are killed would be suspected, and start one at a time.
             installation.kubelet.reports_signals = False

@@ -114,6 +114,7 @@ def stops(installation: Installation, member: str, incarnation: str) -> set[str]
     }
 
 
+@pytest.mark.long("tests/controller/test_connect_pods.py::test_a_pod_waits_until_its_worker_owns_nothing")
 def test_a_pod_that_is_deleted_hands_over_before_its_worker_is_told_to_end(
     installation: Installation,
 ) -> None:

@@ -64,15 +64,36 @@ def said_everywhere(installation: Installation) -> str:
     return "\n".join([str(installation.get("workers", "lake")), str(installation.pods()), *logs])
 
 
-def test_leader_and_member_prove_who_they_are(installation: Installation) -> None:
-    login(installation, PASSWORD)
+def test_a_login_that_is_missing_or_wrong_is_said_and_work_begins_when_it_is_right(
+    installation: Installation,
+) -> None:
     installation.operator()
     installation.worker(replicas=1, kafka=KAFKA)
     installation.connector("a", tasksMax=1)
+    stalled = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "Stalled"))["status"] == "True" and c
+    )
+    assert "spec.kafka.sasl.secretRef: there is no Secret 'login'" in stalled["message"]
+    assert installation.journal.running() == {}
+
+    # What is missing is looked for again and again.
+    login(installation, WRONG)
+    refused = installation.eventually(
+        lambda: (c := installation.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
+    )
+    assert "Authentication failed" in refused["message"]
+    assert installation.journal.running() == {}
+
+    # Leader and member prove who they are. Secrets are read when the Worker changes; otherwise every minute.
+    login(installation, PASSWORD)
+    installation.worker(replicas=1, kafka=KAFKA, restartNonce="corrected")
     installation.runs("a-0")
     installation.settled()
     assert installation.condition("workers", "lake", "KafkaReachable")["status"] == "True"
-    assert PASSWORD not in said_everywhere(installation)
+    assert installation.condition("workers", "lake", "Stalled")["status"] == "False"
+    said = said_everywhere(installation)
+    assert WRONG not in said
+    assert PASSWORD not in said
 
 
 @pytest.mark.long("tests/integration/test_oauth.py::test_a_stock_worker_logs_in_and_outlives_its_tokens")
@@ -91,40 +112,6 @@ def test_a_stock_worker_and_its_connectors_prove_who_they_are(installation: Inst
 
     installation.eventually(delivers, 60)
     assert PASSWORD not in said_everywhere(installation)
-
-
-def test_a_wrong_password_is_said_and_not_shown_until_the_secret_is_fixed(installation: Installation) -> None:
-    login(installation, WRONG)
-    installation.operator()
-    installation.worker(replicas=1, kafka=KAFKA)
-    installation.connector("a", tasksMax=1)
-    refused = installation.eventually(
-        lambda: (c := installation.condition("workers", "lake", "KafkaReachable"))["status"] == "False" and c
-    )
-    assert "Authentication failed" in refused["message"]
-    assert installation.journal.running() == {}
-    login(installation, PASSWORD)
-    # Secrets are read when the Worker changes; otherwise every minute.
-    installation.worker(replicas=1, kafka=KAFKA, restartNonce="mended")
-    installation.runs("a-0")
-    installation.eventually(
-        lambda: installation.condition("workers", "lake", "KafkaReachable")["status"] == "True"
-    )
-    assert WRONG not in said_everywhere(installation)
-
-
-def test_a_missing_secret_is_said_and_work_begins_when_it_comes(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=1, kafka=KAFKA)
-    installation.connector("a", tasksMax=1)
-    stalled = installation.eventually(
-        lambda: (c := installation.condition("workers", "lake", "Stalled"))["status"] == "True" and c
-    )
-    assert "spec.kafka.sasl.secretRef: there is no Secret 'login'" in stalled["message"]
-    assert installation.journal.running() == {}
-    login(installation, PASSWORD)
-    installation.runs("a-0")
-    installation.eventually(lambda: installation.condition("workers", "lake", "Stalled")["status"] == "False")
 
 
 def test_a_namespace_goes_whole_though_its_secret_went_first(installation: Installation) -> None:

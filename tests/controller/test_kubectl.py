@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from cooperator.connectors.topics import ensure_topic
 from cooperator.controller.names import OFFSETS_REQUEST, OFFSETS_RESULT
+from tests.harness.forked import run_forked
 from tests.harness.installation import RESOURCES, SIX, Installation, started
 from tests.kubernetes.control_plane import ControlPlane
 
@@ -50,8 +51,15 @@ class Person:
         return done.stdout
 
     def cooperator(self, command: str, *words: str, code: int = 0, **environment: str) -> str:
+        """The same of the plug-in, which kubectl calls with these words and its own environment."""
         where = () if "-A" in words else ("-n", self._namespace)
-        return self.kubectl("cooperator", command, *words, *where, code=code, **environment)
+        done = run_forked(
+            [command, *words, *where], {**self._environment, **environment}, main="cooperator.cli.kubectl"
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == code, said
+        assert "Traceback" not in said
+        return said
 
     def completes(self, *words: str) -> list[str]:
         """Completions that kubectl offers for the last of ``words``."""
@@ -111,7 +119,7 @@ def test_a_death_is_seen_told_and_foretold(
     before = started(installation)
     foretold = json.loads(person.cooperator("plan", "lake", "--die", "lake-1", "-o", "json"))
     assert foretold["led_by"] == "operator"
-    said = person.cooperator("status", "lake")
+    said = person.kubectl("cooperator", "status", "lake", "-n", installation.namespace)
 
     assert f"Worker {installation.namespace}/lake: Ready, 3/3 members, 6/6 tasks run" in said
     assert "all conditions are met" in said
@@ -283,7 +291,8 @@ def test_bash_completes_the_plug_in_called_by_its_own_name(
 
 class TestWhatCannotBeDone:
     def test_a_name_that_is_not_there(self, installation: Installation, person: Person) -> None:
-        said = spaced(person.cooperator("status", "lake", code=1))
+        where = ("-n", installation.namespace)
+        said = spaced(person.kubectl("cooperator", "status", "lake", *where, code=1))
         assert f"namespace {installation.namespace} has no Worker 'lake' and no others" in said
         assert "status -A" in said
         installation.worker("lake")

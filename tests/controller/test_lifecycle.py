@@ -1,31 +1,65 @@
 """A Worker and its Connectors on a real API server: applied, running, changed, gone."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from cooperator.local.broker import EmbeddedBroker
 from tests.harness.api_proxy import Request
 from tests.harness.installation import RESOURCES, Installation, own_address
+from tests.harness.support import eventually
 from tests.kubernetes.api import ApiError
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import make_namespace
 
 pytestmark = pytest.mark.real
 
-ALL = ("a-0", "a-1", "a-2")
+ALL = ("a-0", "a-1")
+
+
+@pytest.fixture(scope="module")
+def installation(
+    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """An operator, and a Worker ``lake`` whose members run two tasks of a Connector ``a``."""
+    name = make_namespace(prepared, "lifecycle")
+    installation = Installation(
+        prepared, name, broker.bootstrap_servers, tmp_path_factory.mktemp("lifecycle")
+    )
+    try:
+        installation.grant(rest=True)
+        installation.operator(proxied=True, rest=True, host=own_address())
+        installation.worker(replicas=2)
+        installation.connector("a", tasksMax=2)
+        runs(installation, *ALL)
+        installation.settled()
+        yield installation
+    finally:
+        installation.close()
+
+
+def runs(installation: Installation, *tasks: str) -> dict[str, str]:
+    """Wait until exactly these of their connectors' tasks run; returns their members."""
+    connectors = {task.rpartition("-")[0] for task in tasks}
+
+    def seen() -> dict[str, str]:
+        running = installation.journal.running().items()
+        found = {task: at for task, at in running if task.rpartition("-")[0] in connectors}
+        assert found.keys() == set(tasks), found
+        return found
+
+    return eventually(seen, 90, f"{tasks} run")
 
 
 def test_an_applied_connector_runs_and_is_ready(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=3)
-    installation.connector("a", tasksMax=3)
-    installation.runs(*ALL)
-    installation.settled()
-    running = installation.runs(*ALL)
-    assert set(running.values()) == {"lake-0", "lake-1", "lake-2"}
+    running = runs(installation, *ALL)
+    assert set(running.values()) == {"lake-0", "lake-1"}
 
     def is_said() -> bool:
         status = installation.get("workers", "lake")["status"]
-        assert (status["replicas"], status["readyReplicas"]) == (3, 3)
-        assert status["tasks"] == {"desired": 3, "running": 3, "held": 0, "failed": 0}
+        assert (status["replicas"], status["readyReplicas"]) == (2, 2)
+        assert status["tasks"] == {"desired": 2, "running": 2, "held": 0, "failed": 0}
         connector = installation.get("connectors", "a")["status"]
         assert connector["state"] == "RUNNING"
         tasks = (entry for entry in connector["taskStatuses"] if entry["id"] >= 0)
@@ -36,57 +70,10 @@ def test_an_applied_connector_runs_and_is_ready(installation: Installation) -> N
     installation.eventually(is_said)
 
 
-def test_a_misspelt_worker_is_corrected_and_kept_once_tasks_may_have_started(
-    installation: Installation,
-) -> None:
-    installation.operator(proxied=True)
-    assert installation.proxy is not None
-    installation.worker(replicas=1)
-    installation.connector("a", worker="laek", tasksMax=2)
-    missing = installation.eventually(
-        lambda: (c := installation.condition("connectors", "a", "WorkerFound"))["status"] == "False" and c
-    )
-    assert "did you mean 'lake'?" in missing["message"]
-    assert "boundWorker" not in installation.get("connectors", "a")["status"]
-
-    refused: list[Request] = []
-
-    def binding(request: Request) -> bool:
-        is_status = request.is_write and request.path.endswith("/connectors/a/status")
-        if is_status:
-            refused.append(request)
-        return is_status
-
-    installation.proxy.refuses = binding
-    installation.connector("a", worker="lake", tasksMax=2)
-    installation.eventually(lambda: installation.condition("workers", "lake", "Leading")["status"] == "True")
-    before = len(refused)
-    installation.eventually(lambda: len(refused) > before + 3, what="the operator tries to note the binding")
-    assert installation.journal.runs() == [], "nothing is started before it is noted"
-    installation.proxy.refuses = lambda request: False
-    installation.runs("a-0", "a-1")
-
-    assert installation.get("connectors", "a")["status"]["boundWorker"] == "lake"
-    with pytest.raises(ApiError, match=r"spec\.workerRef\.name cannot be changed"):
-        installation.cluster.api.patch(
-            f"{RESOURCES}/{installation.namespace}/connectors/a", {"spec": {"workerRef": {"name": "pond"}}}
-        )
-    installation.delete("workers", "lake")
-    installation.eventually(
-        lambda: installation.condition("connectors", "a", "WorkerFound")["status"] == "False", 120
-    )
-    assert installation.get("connectors", "a")["status"]["boundWorker"] == "lake", (
-        "its progress is there still"
-    )
-
-
 def test_members_are_pods_that_the_worker_owns(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=2)
-    pods = installation.eventually(lambda: (found := installation.pods()) and len(found) == 2 and found)
-    worker = installation.get("workers", "lake")
-    for name, pod in pods.items():
-        assert name in ("lake-0", "lake-1")
+    pods, worker = installation.pods(), installation.get("workers", "lake")
+    assert pods.keys() == {"lake-0", "lake-1"}
+    for pod in pods.values():
         [owner] = pod["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == (
             "Worker",
@@ -101,25 +88,81 @@ def test_members_are_pods_that_the_worker_owns(installation: Installation) -> No
     )
 
 
-def test_a_deleted_connector_has_stopped_when_it_is_gone(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=2)
+def test_an_unreadable_manifest_is_reported_and_tasks_continue(installation: Installation) -> None:
+    before = runs(installation, *ALL)
+    count = installation.journal.starts(*ALL)
+    installation.connector("a", tasksMax=2, config={"a": {"nested": 1}})
+    refused = installation.eventually(
+        lambda: (c := installation.condition("connectors", "a", "Stalled")) and c["status"] == "True" and c
+    )
+    assert "spec.config.a" in refused["message"]
+    assert runs(installation, *ALL) == before
+    assert installation.journal.starts(*ALL) == count
+    installation.connector("a", tasksMax=3)
+    runs(installation, *ALL, "a-2")
+    installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
     installation.connector("a", tasksMax=2)
-    installation.connector("b", tasksMax=2)
-    installation.runs("a-0", "a-1", "b-0", "b-1")
-    installation.settled()
-    before = installation.runs("a-0", "a-1", "b-0", "b-1")
-    installation.delete("connectors", "a")
-    installation.eventually(lambda: installation.is_gone("connectors", "a"))
-    assert set(installation.journal.running()) == {"b-0", "b-1"}
-    assert {task: before[task] for task in ("b-0", "b-1")} == installation.runs("b-0", "b-1")
+    runs(installation, *ALL)
 
-    # One that is let go runs on, though nobody may have looked between the change and the deletion.
-    installation.connector("b", tasksMax=2, deletionPolicy="Orphan")
+
+ROOT_ON_THE_NODE = {
+    "hostPID": True,
+    "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
+    "initContainers": [{"name": "root", "image": "none", "securityContext": {"runAsUser": 0}}],
+}
+
+
+def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_running_members_go_on(
+    installation: Installation,
+) -> None:
+    installation.worker("first", replicas=1, template={"spec": ROOT_ON_THE_NODE})
+
+    def refused(name: str) -> str:
+        found = installation.condition("workers", name, "Stalled")
+        return str(found["message"]) if found.get("reason") == "NotAllowed" else ""
+
+    said = installation.eventually(lambda: refused("first"))
+    assert "spec.template.spec.hostPID is true: use false, or have the installation allow it" in said
+    before = installation.pods()
+    assert set(before) == {"lake-0", "lake-1"}
+
+    # A Secret that is not listed is not read, and a reference to it rolls no member.
+    escaping = [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]
+    installation.worker(replicas=3, template={"spec": {"volumes": escaping}}, restartNonce="now")
+    assert "secretName is '../../kube-system/secrets/x'" in installation.eventually(lambda: refused("lake"))
+    installation.connector("b", tasksMax=1)
+    runs(installation, *ALL, "b-0")
+    assert {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()} == {
+        name: pod["metadata"]["uid"] for name, pod in before.items()
+    }
+    assert "kube-system" not in installation.operators[0].log.read_text()
+
+    installation.worker(replicas=3)
+    installation.eventually(lambda: set(installation.pods()) == {"lake-0", "lake-1", "lake-2"}, 90)
+    installation.eventually(lambda: not refused("lake"))
+    # A Worker that never ran can be deleted.
+    installation.delete("workers", "first")
+    installation.eventually(lambda: installation.is_gone("workers", "first"), 60)
+
+
+def test_a_deleted_connector_has_stopped_when_it_is_gone(installation: Installation) -> None:
+    installation.connector("b", tasksMax=2)
+    installation.connector("c", tasksMax=2)
+    others = (*ALL, "c-0", "c-1")
+    runs(installation, *others, "b-0", "b-1")
+    installation.settled()
+    before = runs(installation, *others, "b-0", "b-1")
     installation.delete("connectors", "b")
     installation.eventually(lambda: installation.is_gone("connectors", "b"))
-    installation.eventually(lambda: [each["name"] for each in adopted(installation)] == ["b"])
-    assert {task: before[task] for task in ("b-0", "b-1")} == installation.runs("b-0", "b-1")
+    assert set(installation.journal.running()) == set(others)
+    assert {task: before[task] for task in others} == runs(installation, *others)
+
+    # One that is let go runs on, though nobody may have looked between the change and the deletion.
+    installation.connector("c", tasksMax=2, deletionPolicy="Orphan")
+    installation.delete("connectors", "c")
+    installation.eventually(lambda: installation.is_gone("connectors", "c"))
+    installation.eventually(lambda: [each["name"] for each in adopted(installation)] == ["c"])
+    assert {task: before[task] for task in others} == runs(installation, *others)
 
 
 def adopted(installation: Installation) -> list[dict[str, Any]]:
@@ -128,11 +171,6 @@ def adopted(installation: Installation) -> list[dict[str, Any]]:
 
 
 def test_a_deleted_worker_leaves_nothing_running(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=2)
-    installation.connector("a", tasksMax=2)
-    installation.runs("a-0", "a-1")
-    installation.settled()
     installation.delete("workers", "lake")
     installation.eventually(lambda: installation.is_gone("workers", "lake"))
     assert installation.journal.running() == {}
@@ -145,22 +183,47 @@ def test_a_deleted_worker_leaves_nothing_running(installation: Installation) -> 
     assert "lake" in found["message"]
 
 
-def test_an_unreadable_manifest_is_reported_and_tasks_continue(installation: Installation) -> None:
-    installation.operator()
-    installation.worker(replicas=1)
-    installation.connector("a", tasksMax=1)
-    installation.runs("a-0")
-    installation.settled()
-    before = installation.runs("a-0")
-    installation.connector("a", tasksMax=1, config={"a": {"nested": 1}})
-    refused = installation.eventually(
-        lambda: (c := installation.condition("connectors", "a", "Stalled")) and c["status"] == "True" and c
+def test_a_misspelt_worker_is_corrected_and_kept_once_tasks_may_have_started(
+    installation: Installation,
+) -> None:
+    assert installation.proxy is not None
+    installation.worker("pond", replicas=1)
+    installation.connector("m", worker="pnod", tasksMax=2)
+    missing = installation.eventually(
+        lambda: (c := installation.condition("connectors", "m", "WorkerFound"))["status"] == "False" and c
     )
-    assert "spec.config.a" in refused["message"]
-    assert installation.runs("a-0") == before
-    installation.connector("a", tasksMax=2)
-    installation.runs("a-0", "a-1")
-    installation.eventually(lambda: installation.condition("connectors", "a", "Stalled")["status"] == "False")
+    assert "did you mean 'pond'?" in missing["message"]
+    assert "boundWorker" not in installation.get("connectors", "m")["status"]
+
+    refused: list[Request] = []
+
+    def binding(request: Request) -> bool:
+        is_status = request.is_write and request.path.endswith("/connectors/m/status")
+        if is_status:
+            refused.append(request)
+        return is_status
+
+    installation.proxy.refuses = binding
+    installation.connector("m", worker="pond", tasksMax=2)
+    installation.eventually(lambda: installation.condition("workers", "pond", "Leading")["status"] == "True")
+    before = len(refused)
+    installation.eventually(lambda: len(refused) > before + 3, what="the operator tries to note the binding")
+    assert installation.journal.starts("m-0", "m-1") == 0, "nothing is started before it is noted"
+    installation.proxy.refuses = lambda request: False
+    runs(installation, "m-0", "m-1")
+
+    assert installation.get("connectors", "m")["status"]["boundWorker"] == "pond"
+    with pytest.raises(ApiError, match=r"spec\.workerRef\.name cannot be changed"):
+        installation.cluster.api.patch(
+            f"{RESOURCES}/{installation.namespace}/connectors/m", {"spec": {"workerRef": {"name": "lake"}}}
+        )
+    installation.delete("workers", "pond")
+    installation.eventually(
+        lambda: installation.condition("connectors", "m", "WorkerFound")["status"] == "False", 120
+    )
+    assert installation.get("connectors", "m")["status"]["boundWorker"] == "pond", (
+        "its progress is there still"
+    )
 
 
 FOREIGN: dict[str, tuple[str, dict[str, Any]]] = {
@@ -192,8 +255,6 @@ def test_foreign_objects_are_neither_taken_over_nor_deleted(installation: Instal
         version = where.partition("/namespaces")[0].removeprefix("/apis/").removeprefix("/api/")
         installation.cluster.apply({"apiVersion": version, "kind": kind, "metadata": metadata, **content})
         before[kind] = installation.cluster.api.get(where)
-    installation.grant(rest=True)
-    installation.operator(rest=True, host=own_address())
     workers = dict(zip(FOREIGN, ("first", "second", "third"), strict=True))
     for name in workers.values():
         installation.worker(name, replicas=0, rest={"enabled": True})
@@ -222,76 +283,41 @@ def test_foreign_objects_are_neither_taken_over_nor_deleted(installation: Instal
         }
 
 
-ROOT_ON_THE_NODE = {
-    "hostPID": True,
-    "volumes": [{"name": "node", "hostPath": {"path": "/"}}],
-    "initContainers": [{"name": "root", "image": "none", "securityContext": {"runAsUser": 0}}],
-}
-
-
-def test_no_pod_is_made_of_a_template_that_is_not_allowed_and_running_members_go_on(
-    installation: Installation,
-) -> None:
-    installation.operator()
-    installation.worker("first", replicas=1, template={"spec": ROOT_ON_THE_NODE})
-    installation.worker(replicas=1)
-    installation.connector("a", tasksMax=1)
-    installation.runs("a-0")
-    installation.settled()
-
-    def refused(name: str) -> str:
-        found = installation.condition("workers", name, "Stalled")
-        return str(found["message"]) if found.get("reason") == "NotAllowed" else ""
-
-    said = installation.eventually(lambda: refused("first"))
-    assert "spec.template.spec.hostPID is true: use false, or have the installation allow it" in said
-    before = installation.pods()
-    assert set(before) == {"lake-0"}
-
-    # A Secret that is not listed is not read, and a reference to it rolls no member.
-    escaping = [{"name": "a", "secret": {"secretName": "../../kube-system/secrets/x"}}]
-    installation.worker(replicas=2, template={"spec": {"volumes": escaping}}, restartNonce="now")
-    assert "secretName is '../../kube-system/secrets/x'" in installation.eventually(lambda: refused("lake"))
-    installation.connector("b", tasksMax=1)
-    installation.runs("a-0", "b-0")
-    assert {name: pod["metadata"]["uid"] for name, pod in installation.pods().items()} == {
-        name: pod["metadata"]["uid"] for name, pod in before.items()
-    }
-    assert "kube-system" not in installation.operators[0].log.read_text()
-
-    installation.worker(replicas=2)
-    installation.eventually(lambda: set(installation.pods()) == {"lake-0", "lake-1"}, 90)
-    installation.eventually(lambda: not refused("lake"))
-    # A Worker that never ran can be deleted.
-    installation.delete("workers", "first")
-    installation.eventually(lambda: installation.is_gone("workers", "first"), 60)
-
-
-@pytest.mark.parametrize("labels", [{}, {"cooperator.dev/worker": "lake"}])
-def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(
-    installation: Installation, labels: dict[str, str]
-) -> None:
+def test_a_pod_of_somebody_else_under_a_members_name_stays_and_is_said(installation: Installation) -> None:
+    """Also one that bears our label."""
     restricted = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    theirs = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "lake-0", "namespace": installation.namespace, "labels": labels},
-        "spec": {
-            "containers": [{"name": "a", "image": "none", "securityContext": restricted}],
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-            "nodeName": "elsewhere",
-        },
-    }
-    installation.cluster.apply(theirs)
-    uid = installation.pods()["lake-0"]["metadata"]["uid"]
-    installation.operator()
-    installation.worker(replicas=1)
-    said = installation.eventually(
-        lambda: (c := installation.condition("workers", "lake", "Stalled")).get("reason") == "NameTaken" and c
-    )
-    assert "there is a Pod lake-0 that does not belong to this Worker" in said["message"]
-    assert "ownerReferences" not in installation.pods()["lake-0"]["metadata"]
-    installation.delete("workers", "lake")
-    installation.eventually(lambda: installation.is_gone("workers", "lake"), 120)
-    found = installation.pods()["lake-0"]["metadata"]
-    assert (found["uid"], found.get("annotations"), "deletionTimestamp" in found) == (uid, None, False)
+    uids = {}
+    for name, labels in THEIRS.items():
+        theirs = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"{name}-0", "namespace": installation.namespace, "labels": labels},
+            "spec": {
+                "containers": [{"name": "a", "image": "none", "securityContext": restricted}],
+                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "nodeName": "elsewhere",
+            },
+        }
+        installation.cluster.apply(theirs)
+        uids[name] = installation.pods()[f"{name}-0"]["metadata"]["uid"]
+        installation.worker(name, replicas=1)
+
+    def taken(name: str) -> str:
+        found = installation.condition("workers", name, "Stalled")
+        return str(found["message"]) if found.get("reason") == "NameTaken" else ""
+
+    for name in THEIRS:
+        said = installation.eventually(lambda name=name: taken(name))
+        assert f"there is a Pod {name}-0 that does not belong to this Worker" in said
+        assert "ownerReferences" not in installation.pods()[f"{name}-0"]["metadata"]
+    for name in THEIRS:
+        installation.delete("workers", name)
+    for name in THEIRS:
+        installation.eventually(lambda name=name: installation.is_gone("workers", name), 120)
+        found = installation.pods()[f"{name}-0"]["metadata"]
+        kept = (found["uid"], found.get("annotations"), "deletionTimestamp" in found)
+        assert kept == (uids[name], None, False)
+
+
+THEIRS: dict[str, dict[str, str]] = {"reef": {}, "shoal": {"cooperator.dev/worker": "shoal"}}
+"""Workers whose member's name is taken, and the labels of that pod."""

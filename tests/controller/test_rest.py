@@ -1,13 +1,16 @@
 """Kafka Connect's REST API on Kubernetes: callers' rights and other managers' fields, as the API server has
 them; what runs, by the members' own journal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from cooperator.controller.rest_front import OFF
+from cooperator.local.broker import EmbeddedBroker
 from tests.harness.installation import RESOURCES, Installation, own_address
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.fixtures import make_namespace
 from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
@@ -55,11 +58,24 @@ def front(installation: Installation) -> str:
     return str(installation.eventually(found))
 
 
+@pytest.fixture(scope="module")
+def installation(
+    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """A Worker of two members, which all tests of the API use."""
+    name = make_namespace(prepared, "rest-front")
+    installation = Installation(prepared, name, broker.bootstrap_servers, tmp_path_factory.mktemp("rest"))
+    try:
+        installation.grant(rest=True)
+        installation.operator(rest=True, host=own_address())
+        yield installation
+    finally:
+        installation.close()
+
+
 @pytest.fixture
 def served(installation: Installation) -> Client:
-    """A Worker of two members, and somebody who may do everything to its Connectors."""
-    installation.grant(rest=True)
-    installation.operator(rest=True, host=own_address())
+    """Somebody who may do everything to the Worker's Connectors."""
     installation.worker(replicas=2, rest={"enabled": True, "port": 8084})
     client = Client(front(installation), account(installation, "editor", EDITING))
     installation.eventually(lambda: client("GET /health")["status"] == "healthy", 90)
@@ -124,6 +140,8 @@ def test_fields_of_another_manager_are_refused(installation: Installation, serve
     assert installation.get("connectors", "a")["spec"]["state"] == "Paused"
     installation.connector("a", tasksMax=2, config={"units": 2}, state="Paused")
     assert "spec.state by 'kubectl'" in served("PUT /connectors/a/stop", code=403)["message"]
+    installation.delete("connectors", "a")
+    installation.eventually(lambda: installation.is_gone("connectors", "a"))
 
 
 def test_the_service_comes_and_goes_with_the_field(installation: Installation, served: Client) -> None:
@@ -136,7 +154,9 @@ def test_the_service_comes_and_goes_with_the_field(installation: Installation, s
 
 
 def test_an_operator_that_does_not_serve_it_says_so(installation: Installation) -> None:
+    for operator in installation.operators:
+        operator.terminate()
     installation.operator()
-    installation.worker(replicas=1, rest={"enabled": True})
-    conditions = f"{RESOURCES}/{installation.namespace}/workers/lake"
+    installation.worker("other", replicas=0, rest={"enabled": True})
+    conditions = f"{RESOURCES}/{installation.namespace}/workers/other"
     installation.eventually(lambda: OFF in str(installation.cluster.api.get(conditions).get("status")))

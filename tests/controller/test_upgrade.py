@@ -1,6 +1,5 @@
 """An operator that would make other members takes the place of one: nothing happens until the user asks."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,17 +25,13 @@ def template(worker, defaults):
     return made
 
 pods.template = template
-
-from cooperator.cli import main
-
-main()
 """
 """The operator of the release after this one: it makes members that differ."""
 
 
 def upgraded(installation: Installation) -> None:
     installation.operators[-1].terminate()
-    installation.operator(program=(sys.executable, "-c", NEXT), image="registry.example/cooperator:2.0")
+    installation.operator(changed_by=NEXT, image="registry.example/cooperator:2.0")
 
 
 def term(installation: Installation) -> int:

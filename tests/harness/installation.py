@@ -15,6 +15,7 @@ import yaml
 
 from cooperator.local.settings import free_port
 from tests.harness.api_proxy import ApiProxy
+from tests.harness.forked import ForkedProcess
 from tests.harness.health import Statuses
 from tests.harness.journal import Journal
 from tests.harness.kubelet import Kubelet
@@ -31,7 +32,7 @@ RESOURCES = "/apis/cooperator.dev/v1alpha1/namespaces"
 class OperatorProcess:
     """``url`` serves health and metrics, with a final slash; empty if there is none."""
 
-    child: subprocess.Popen[bytes]
+    child: subprocess.Popen[bytes] | ForkedProcess
     log: Path
     url: str = ""
 
@@ -137,7 +138,7 @@ class Namespace:
             assert tasks <= found.keys(), found
             return found
 
-        return eventually(seen, 60, f"{sorted(tasks)} are held")
+        return eventually(seen, 60, f"{sorted(tasks)} are held", every_s=0.25)
 
     def settled(self, worker: str = "lake") -> None:
         """Wait until all its members are ready and the group has settled."""
@@ -145,7 +146,8 @@ class Namespace:
             self.eventually(lambda k=kind: self.condition("workers", worker, k)["status"] == "True", 120)
 
     def eventually(self, condition: Callable[[], Any], timeout_s: float = 60, what: str = "") -> Any:
-        """Like ``support.eventually``; an object that does not exist yet counts as "not yet"."""
+        """Like ``support.eventually``; an object that does not exist yet counts as "not yet". It is looked at
+        four times a second: each look is a request."""
 
         def tried() -> Any:
             try:
@@ -153,7 +155,7 @@ class Namespace:
             except ApiError as error:
                 raise AssertionError(str(error)) from None
 
-        return eventually(tried, timeout_s, what)
+        return eventually(tried, timeout_s, what, every_s=0.25)
 
     def grant(self, secrets: bool = True, rest: bool = False, tls: bool = False) -> None:
         """Grant an operator of this namespace the chart's rights: in it, for the cluster, for the Lease."""
@@ -237,7 +239,7 @@ class Installation(Namespace):
         lease_s: int = 3,
         home: str | None = None,
         image: str = "none",
-        program: Sequence[str] = (sys.executable, "-m", "cooperator.cli"),
+        changed_by: str = "",
         proxied: bool = False,
         rest: bool = False,
         host: str = "127.0.0.1",
@@ -246,31 +248,35 @@ class Installation(Namespace):
     ) -> OperatorProcess:
         """Start an operator with only its service account's rights; a second one waits for the Lease.
         ``home``: the namespace of the account and the Lease; default: the served one. ``proxied``: it reaches
-        the API server only through ``proxy``. ``host`` is an address of this machine. ``more``: options."""
+        the API server only through ``proxy``. ``host`` is an address of this machine. ``changed_by``:
+        Python text that changes the program before its modules are imported. ``more``: options."""
         home = home or self.namespace
         log, port = self.directory / f"operator-{len(self.operators)}.log", free_port()
         kubeconfig = self.cluster.kubeconfig_of(home, "operator")
         if proxied:
             self.proxy = ApiProxy(kubeconfig)
             kubeconfig = self.proxy.kubeconfig
-        with log.open("ab") as out:
-            child = subprocess.Popen(
-                [
-                    *(*program, "operator"),
-                    *("--namespace", self.namespace, "--leader-election-lease-namespace", home),
-                    *("--cluster", f"tests-{self.namespace}", "--image", image),
-                    *("--bootstrap-servers", self.bootstrap_servers),
-                    *("--listen", host, "--advertised-host", host),
-                    *("--leader-election-lease-duration-ms", str(lease_s * 1000)),
-                    *("--leader-election-lease-name", f"cooperator-{self.namespace}"),
-                    *("--health-port", str(port)),
-                    *(("--rest",) if rest else ()),
-                    *more,
-                ],
-                env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
-                stdout=out,
-                stderr=out,
-            )
+        words = [
+            "operator",
+            *("--namespace", self.namespace, "--leader-election-lease-namespace", home),
+            *("--cluster", f"tests-{self.namespace}", "--image", image),
+            *("--bootstrap-servers", self.bootstrap_servers),
+            *("--listen", host, "--advertised-host", host),
+            *("--leader-election-lease-duration-ms", str(lease_s * 1000)),
+            *("--leader-election-lease-name", f"cooperator-{self.namespace}"),
+            *("--health-port", str(port)),
+            *(("--rest",) if rest else ()),
+            *more,
+        ]
+        log.touch()
+        variables = {**os.environ, "KUBECONFIG": str(kubeconfig), **environment}
+        if self.kubelet.forks and not changed_by:
+            child = ForkedProcess(words, log, variables, new_session=True)
+        else:
+            program = f"{changed_by}\nfrom cooperator.cli.app import main\nmain()"
+            with log.open("ab") as out:
+                command = [sys.executable, "-c", program, *words]
+                child = subprocess.Popen(command, env=variables, stdout=out, stderr=out)
         operator = OperatorProcess(child, log, f"http://127.0.0.1:{port}/")
         self.operators.append(operator)
         return operator

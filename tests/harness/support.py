@@ -13,13 +13,14 @@ T = TypeVar("T")
 
 PATIENCE_S = 60.0
 """Every wait for a condition lasts at least this long: a busy machine takes seconds to start a process."""
-LOOKS_AGAIN_AFTER_S = (0.05, 0.5)
-"""The shortest and the longest time between two looks at a condition."""
+_LONGEST_PAUSE_S = 0.5
 
 
-def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "") -> T:
-    """The first truthy value of ``condition``. Raises AssertionError after ``timeout_s`` (at least
-    ``PATIENCE_S``) with the last value.
+def eventually(
+    condition: Callable[[], T], timeout_s: float = 30.0, what: str = "", every_s: float = 0.05
+) -> T:
+    """The first truthy value of ``condition``, which is asked no more often than this. Raises AssertionError
+    after ``timeout_s`` (at least ``PATIENCE_S``) with the last value.
 
     It says nothing about how long that takes: a test of that compares it with what would take longer. An
     AssertionError raised by the condition counts as "not yet", and is what is reported at the end.
@@ -29,7 +30,6 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
     """
     timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s
-    shortest_s, longest_s = LOOKS_AGAIN_AFTER_S
     while True:
         failure: AssertionError | None = None
         value = None
@@ -45,7 +45,7 @@ def eventually(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
                 f"not within {timeout_s:g} s: {what or condition}; last seen: {failure or value!r}"
             )
         took_s = time.monotonic() - began
-        time.sleep(min(max(shortest_s, 4 * took_s), longest_s))
+        time.sleep(min(max(every_s, 4 * took_s), _LONGEST_PAUSE_S))
 
 
 @contextmanager

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import urllib3
 import yaml
+
+from tests.harness.support import eventually
 
 
 class ApiError(Exception):
@@ -38,6 +41,7 @@ class Api:
             tls.load_cert_chain(user["client-certificate"], user["client-key"])
         # Connections are kept: a test that looks twenty times a second would do little but open them.
         self._connections = urllib3.PoolManager(ssl_context=tls, maxsize=8, retries=False)
+        self._resources: dict[tuple[str, str], tuple[str, bool]] = {}
 
     def get(self, path: str) -> dict[str, Any]:
         return self._json("GET", path)
@@ -51,6 +55,35 @@ class Api:
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """A merge patch: null fields are removed, unnamed fields stay."""
         return self._json("PATCH", path, body, "application/merge-patch+json")
+
+    def apply(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """What ``kubectl apply --server-side`` sends, without a process: fields of other managers are not
+        taken, and unknown ones are refused."""
+        plural, namespaced = self._resource(manifest["apiVersion"], manifest["kind"])
+        metadata = manifest["metadata"]
+        where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
+        path = f"{_root(manifest['apiVersion'])}{where}/{plural}/{metadata['name']}"
+        query = "fieldManager=kubectl&fieldValidation=Strict"
+        return self._json("PATCH", f"{path}?{query}", dict(manifest), "application/apply-patch+yaml")
+
+    def _resource(self, version: str, kind: str) -> tuple[str, bool]:
+        """A kind's plural, and whether its objects are in namespaces. A kind that was defined just now is
+        listed a moment later."""
+
+        def listed() -> tuple[str, bool]:
+            try:
+                found = self.get(_root(version))["resources"]
+            except ApiError as error:
+                raise AssertionError(str(error)) from None
+            self._resources |= {
+                (version, each["kind"]): (each["name"], each["namespaced"])
+                for each in found
+                if "/" not in each["name"]
+            }
+            assert (version, kind) in self._resources, f"the API server has no {version} {kind}"
+            return self._resources[version, kind]
+
+        return self._resources.get((version, kind)) or eventually(listed)
 
     def delete(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         return self._json("DELETE", path, body)
@@ -90,3 +123,8 @@ class Api:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             text = json.loads(text)["message"]
         raise ApiError(answer.status, text)
+
+
+def _root(version: str) -> str:
+    """The path of an API version: of the core's, or of a group's."""
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"

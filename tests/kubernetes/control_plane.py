@@ -19,7 +19,7 @@ from tests.harness.runs import begin_run
 from tests.kubernetes.api import Api, ApiError
 from tests.kubernetes.binaries import Binaries, binaries
 from tests.kubernetes.certificates import Authority
-from tests.kubernetes.processes import Server, documents, free_ports, said
+from tests.kubernetes.processes import Server, free_ports, said
 
 
 class ControlPlane:
@@ -111,8 +111,9 @@ class ControlPlane:
         return said(program, where, *arguments, stdin=stdin, timeout_s=120)
 
     def apply(self, *manifests: dict[str, Any]) -> None:
-        """Create or change, as the administrator, by server-side apply."""
-        self.kubectl("apply", "--server-side", "-f", "-", stdin=documents(manifests))
+        """Create or change, as the administrator, as ``kubectl apply --server-side`` does."""
+        for manifest in manifests:
+            self.api.apply(manifest)
 
     def kubeconfig_of(self, namespace: str, service_account: str, duration_s: int = 3600) -> Path:
         """A kubeconfig for a process outside the cluster: it has that service account's rights only."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,6 +70,22 @@ def test_a_rule_of_a_resource_refuses_with_its_message(cluster: ControlPlane, un
     assert refused.value.status == 422
 
 
+def test_a_manifest_is_applied_as_kubectl_applies_it(cluster: ControlPlane, namespace: str) -> None:
+    manifest = {"apiVersion": "v1", **config_map("one", answer="42")}
+    manifest["metadata"]["namespace"] = namespace
+    path = f"/api/v1/namespaces/{namespace}/configmaps/one"
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(manifest))
+    by_kubectl = cluster.api.get(path)
+    cluster.apply(manifest)
+    assert cluster.api.get(path) == by_kubectl, "the same fields of the same manager"
+    with pytest.raises(ApiError, match="dta"):
+        cluster.apply({**manifest, "dta": {}})
+    other = {**manifest, "data": {"answer": "43"}}
+    cluster.api.patch(path, {"data": {"answer": "41"}})
+    with pytest.raises(ApiError, match="conflict"):
+        cluster.apply(other)
+
+
 def test_a_service_account_may_do_what_its_role_says_and_nothing_else(
     cluster: ControlPlane, namespace: str
 ) -> None:
@@ -116,26 +134,32 @@ def test_a_pod_that_may_become_root_is_refused(cluster: ControlPlane, namespace:
     assert refused.value.status == 403
 
 
-def test_an_api_server_that_was_killed_comes_back_with_its_data() -> None:
+@pytest.fixture(scope="module")
+def other() -> Iterator[ControlPlane]:
+    """One that its tests may harm, beside the shared one."""
     with ControlPlane.start() as plane:
-        plane.api.post("/api/v1/namespaces/default/configmaps", config_map("kept"))
-        before = plane.api_server.pid
-        plane.restart_api_server()
-        assert plane.api_server.pid != before
-        assert plane.api.exists("/api/v1/namespaces/default/configmaps/kept")
+        yield plane
 
 
-def test_a_frozen_api_server_answers_when_it_is_thawed() -> None:
-    with ControlPlane.start() as plane:
-        plane.api_server.freeze()
+def test_two_live_side_by_side(cluster: ControlPlane, other: ControlPlane) -> None:
+    other.api.post("/api/v1/namespaces/default/configmaps", config_map("only-there"))
+    assert not cluster.api.exists("/api/v1/namespaces/default/configmaps/only-there")
+
+
+def test_an_api_server_that_was_killed_comes_back_with_its_data(other: ControlPlane) -> None:
+    other.api.post("/api/v1/namespaces/default/configmaps", config_map("kept"))
+    before = other.api_server.pid
+    other.restart_api_server()
+    assert other.api_server.pid != before
+    assert other.api.exists("/api/v1/namespaces/default/configmaps/kept")
+
+
+def test_a_frozen_api_server_answers_when_it_is_thawed(other: ControlPlane) -> None:
+    other.api_server.freeze()
+    try:
         with pytest.raises(TimeoutError):
-            plane.api.text("/readyz", timeout_s=0.5)
-        assert not plane.is_ready()
-        plane.api_server.thaw()
-        eventually(plane.is_ready)
-
-
-def test_two_live_side_by_side(cluster: ControlPlane) -> None:
-    with ControlPlane.start() as other:
-        other.api.post("/api/v1/namespaces/default/configmaps", config_map("only-there"))
-        assert not cluster.api.exists("/api/v1/namespaces/default/configmaps/only-there")
+            other.api.text("/readyz", timeout_s=0.5)
+        assert not other.is_ready()
+    finally:
+        other.api_server.thaw()
+    eventually(other.is_ready)

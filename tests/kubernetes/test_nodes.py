@@ -223,6 +223,7 @@ def left_of(slot: Slot, before: dict[str, set[str]]) -> dict[str, set[str]]:
     return {kind: both for kind, things in before.items() if (both := things & now[kind])}
 
 
+@pytest.mark.long("tests/kubernetes/test_killed_slots.py::test_the_slot_of_a_killed_holder_is_cleared")
 def test_nothing_of_a_cluster_outlives_a_killed_run() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", RUN],

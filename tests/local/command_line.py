@@ -14,6 +14,7 @@ from cooperator.local.daemon import HostAway, ask_host
 from cooperator.local.layout import StateDir
 from cooperator.local.members import ProcessIncarnation, read_incarnations
 from cooperator.local.processes import marked
+from tests.harness.forked import run_forked
 from tests.harness.support import eventually
 
 CALM_S = 60.0
@@ -47,6 +48,9 @@ class Local:
     def _run(
         self, *words: str, stdin: str = "", room: tuple[str, ...] = ("local",)
     ) -> "subprocess.CompletedProcess[str]":
+        if room and words[0] not in ("up", "down"):
+            # These start nothing.
+            return run_forked([*room, *words], self._environment, stdin)
         return subprocess.run(
             [sys.executable, "-m", "cooperator.cli", *room, *words],
             env=self._environment,

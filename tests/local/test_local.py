@@ -128,73 +128,6 @@ def test_a_deleted_connector_ends_and_a_reapplied_one_continues(running: Local) 
     running.settled()
 
 
-def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is_changed(
-    running: Local,
-) -> None:
-    running.settled()
-    began_s = time.monotonic()
-    eventually(
-        lambda: time.monotonic() - began_s > 61, 70, "a task that has run for a minute is not suspected"
-    )
-    poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
-    running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
-    try:
-        _is_taken_out_until_it_is_changed(running, poison)
-    finally:
-        running("delete", "connector", "bad")
-    running.settled()
-
-
-def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
-    def bad() -> dict[str, Any]:
-        found = [task for task in running.ask("tasks") if task["name"] == "bad-0"]
-        assert found, "it is not configured yet"
-        return found[0]
-
-    def starts() -> bool:
-        living = running.incarnations()
-        return bad()["state"] == "STARTING" and bad()["member"] in living
-
-    eventually(starts, CALM_S, "the task is about to start")
-    holder = str(bad()["member"])
-    for deaths in range(2):
-        eventually(lambda: starts() and bad()["member"] == holder, CALM_S, f"it starts after {deaths} deaths")
-        killed = running.incarnations()[holder].incarnation
-        running("kill", holder)
-        eventually(lambda killed=killed: not marked(killed), 10)
-    eventually(lambda: bad()["state"] == "FAILED", CALM_S, "it is in quarantine")
-    assert bad()["reason"] == "PoisonTask"
-    [connector] = (c for c in running.get("connectors") if c["metadata"]["name"] == "bad")
-    assert {entry["reason"] for entry in connector["status"]["taskStatuses"] if entry["id"] == 0} == {
-        "PoisonTask"
-    }
-
-    running.apply(poison.replace("units: 8", "units: 1"))
-    eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
-
-
-def test_plan_accepts_the_workers_name(running: Local, tmp_path: Path) -> None:
-    placed = running.settled()
-
-    def plan(*words: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(running.program("plan", *words, "--output", "json"))
-        return answer
-
-    saved = tmp_path / "pond.json"
-    answer = plan("--worker", running.worker, "--die", f"{running.worker}-0", "--save", str(saved))
-    assert answer["led_by"] == "operator"
-    assert answer["notes"] == [], "the daemon has told what cannot be seen from outside"
-    held = {entry["name"] for entry in answer["rounds"][0]["held"]}
-    assert held == {task for task, member in placed.items() if member == f"{running.worker}-0"}
-    assert answer["rest_after_ms"] == 60_000
-    assert plan("--file", str(saved), "--die", f"{running.worker}-0") == answer
-    assert running.settled() == placed
-
-    refused = running.program("plan", "--worker", "puddle", code=1)
-    assert "--worker puddle: namespace default of" in " ".join(refused.split())
-    assert running.worker in refused
-
-
 def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Local) -> None:
     before = running.settled()
     incarnations = running.incarnations()
@@ -221,14 +154,6 @@ def test_a_connector_or_one_task_is_restarted_by_command_where_it_is(running: Lo
     assert "use one of them" in running("restart", "ticks", "--task", "1", "--failed", code=1)
 
 
-def test_questions_about_state_go_to_a_member(running: Local) -> None:
-    running.settled()
-    asked = running("state", "ticks", "--key", "user=ada", code=1)
-    assert "ticks has no finished batch whose state could be read" in asked
-    assert "there is no connector 'tocks' that runs" in running("state", "tocks", code=1)
-    assert "--key is 'ada': write COLUMN=VALUE" in running("state", "ticks", "--key", "ada", code=1)
-
-
 def test_connectors_are_paused_stopped_and_started_where_they_were(running: Local) -> None:
     before = running.settled()
 
@@ -248,6 +173,36 @@ def test_connectors_are_paused_stopped_and_started_where_they_were(running: Loca
     assert "Running -> Paused" in running("pause", "ticks")
     assert "Paused -> Running" in running("resume", "ticks")
     assert running.settled() == before
+
+
+def test_plan_accepts_the_workers_name(running: Local, tmp_path: Path) -> None:
+    placed = running.settled()
+
+    def plan(*words: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(running.program("plan", *words, "--output", "json"))
+        return answer
+
+    saved = tmp_path / "pond.json"
+    answer = plan("--worker", running.worker, "--die", f"{running.worker}-0", "--save", str(saved))
+    assert answer["led_by"] == "operator"
+    assert answer["notes"] == [], "the daemon has told what cannot be seen from outside"
+    held = {entry["name"] for entry in answer["rounds"][0]["held"]}
+    assert held == {task for task, member in placed.items() if member == f"{running.worker}-0"}
+    assert answer["rest_after_ms"] == 60_000
+    assert plan("--file", str(saved), "--die", f"{running.worker}-0") == answer
+    assert running.settled() == placed
+
+    refused = running.program("plan", "--worker", "puddle", code=1)
+    assert "--worker puddle: namespace default of" in " ".join(refused.split())
+    assert running.worker in refused
+
+
+def test_questions_about_state_go_to_a_member(running: Local) -> None:
+    running.settled()
+    asked = running("state", "ticks", "--key", "user=ada", code=1)
+    assert "ticks has no finished batch whose state could be read" in asked
+    assert "there is no connector 'tocks' that runs" in running("state", "tocks", code=1)
+    assert "--key is 'ada': write COLUMN=VALUE" in running("state", "ticks", "--key", "ada", code=1)
 
 
 def test_a_misspelt_worker_is_said_and_corrected_and_then_stays(running: Local) -> None:
@@ -349,3 +304,52 @@ def test_a_bad_manifest_changes_nothing(running: Local) -> None:
     assert "groupId cannot be changed" in running.apply(WORKER.replace("replicas: 2", "groupId: x"), code=1)
     assert [worker["spec"]["replicas"] for worker in running.get("workers")] == [2]
     assert running.placed() == before
+
+
+def test_a_task_whose_start_kills_its_member_is_taken_out_until_its_connector_is_changed(
+    running: Local,
+) -> None:
+    running.settled()
+    # The tests before this one have let the tasks run for most of that minute.
+    began_ms = time.time() * 1000
+    began_ms = min(began_ms, max(task["at_ms"] or began_ms for task in running.ask("tasks")))
+    eventually(
+        lambda: time.time() * 1000 - began_ms > 61_000,
+        70,
+        "a task that has run for a minute is not suspected",
+    )
+    poison = CONNECTOR.replace("ticks", "bad").replace("tasksMax: 4", "tasksMax: 1")
+    running.apply(poison.replace("units: 8", "units: 1, start.delay.ms: 600000"))
+    try:
+        _is_taken_out_until_it_is_changed(running, poison)
+    finally:
+        running("delete", "connector", "bad")
+    running.settled()
+
+
+def _is_taken_out_until_it_is_changed(running: Local, poison: str) -> None:
+    def bad() -> dict[str, Any]:
+        found = [task for task in running.ask("tasks") if task["name"] == "bad-0"]
+        assert found, "it is not configured yet"
+        return found[0]
+
+    def starts() -> bool:
+        living = running.incarnations()
+        return bad()["state"] == "STARTING" and bad()["member"] in living
+
+    eventually(starts, CALM_S, "the task is about to start")
+    holder = str(bad()["member"])
+    for deaths in range(2):
+        eventually(lambda: starts() and bad()["member"] == holder, CALM_S, f"it starts after {deaths} deaths")
+        killed = running.incarnations()[holder].incarnation
+        running("kill", holder)
+        eventually(lambda killed=killed: not marked(killed), 10)
+    eventually(lambda: bad()["state"] == "FAILED", CALM_S, "it is in quarantine")
+    assert bad()["reason"] == "PoisonTask"
+    [connector] = (c for c in running.get("connectors") if c["metadata"]["name"] == "bad")
+    assert {entry["reason"] for entry in connector["status"]["taskStatuses"] if entry["id"] == 0} == {
+        "PoisonTask"
+    }
+
+    running.apply(poison.replace("units: 8", "units: 1"))
+    eventually(lambda: bad()["state"] == "RUNNING", CALM_S, "it runs once it is mended")
