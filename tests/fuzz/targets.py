@@ -171,7 +171,7 @@ def units(data: bytes) -> None:
         given = [unit for task in tasks for unit in task["task.units"].split(",") if unit]
         assert sorted(given) == sorted(found), (given, found)
         assert len(tasks) <= tasks_max
-        assert all("/" not in unit and not unit.startswith(".") for unit in given)
+        assert all("/" not in unit and unit not in (".", "..") for unit in given)
     formats = {"source.format": "rate", "sink.format": "noop"}
     assert isinstance(validate("spark", {**formats, "units": text}), list)
 

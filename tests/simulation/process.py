@@ -68,6 +68,9 @@ class Process:
         """Returns what its JoinGroup has to wait for; None for nothing."""
         return None
 
+    def begin_join(self) -> None:
+        """A JoinGroup goes out in this step."""
+
     def freeze(self) -> None:
         self.frozen_ms = self.simulation.now_ms
 

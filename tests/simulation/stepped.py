@@ -178,6 +178,7 @@ class SteppedCoordinator(Coordinator):
     async def join(self) -> JoinAnswer:
         # Wait again: a repeated attempt is not prepared again.
         await self._wait()
+        here().begin_join()
         return await super().join()
 
     async def _wait(self) -> None:

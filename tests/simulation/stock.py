@@ -84,6 +84,7 @@ class StockProcess(WorkerProcess):
         self._delay: Timer | None = None
         self._failed: set[TaskId] = set()
         self._quiet: LoopFuture | None = None
+        self._joins = False
         self.enter(self._make)
 
     def _make(self) -> None:
@@ -165,9 +166,15 @@ class StockProcess(WorkerProcess):
     def _is_quiet(self) -> bool:
         return not any(copy.stopping for copy in self.copies())
 
+    def begin_join(self) -> None:
+        self._joins = True
+
     # The listener of the membership
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
+        # They are asked for once more after the round, by the one that leads it: then nothing goes out.
+        joins, self._joins = self._joins, False
+        assert not joins or self._is_quiet(), f"joins while it stops {[str(copy) for copy in self.copies()]}"
         allocation = None
         if self._rounds:
             offset = self._config.offset
