@@ -202,7 +202,6 @@ def test_avro_of_any_schema_is_read_in_the_same_way(session: Any, tmp_path: Path
         (logical("string", "uuid"), pa.string()),
         (logical("int", "time-millis"), pa.string()),
         (logical("long", "time-micros"), pa.string()),
-        (logical("long", "local-timestamp-millis"), pa.timestamp("us")),
         (
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": logical("string", "uuid")}]},
             pa.struct([("a", pa.string())]),

@@ -16,13 +16,16 @@ from cooperator.connectors.topics import KafkaUnavailable
 
 
 class StaleConsumer:
-    """The first client is refused whenever it asks; later ones are answered."""
+    """The first client is refused whenever it asks; later ones are answered.
 
-    made = 0
+    Those of other threads, such as a shared Spark's, do not count.
+    """
+
+    counted = threading.local()
 
     def __init__(self, settings: Mapping[str, Any], logger: Any = None) -> None:
-        StaleConsumer.made += 1
-        self._is_stale = StaleConsumer.made == 1
+        self.counted.made = getattr(self.counted, "made", 0) + 1
+        self._is_stale = self.counted.made == 1
 
     def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         if self._is_stale:
@@ -34,18 +37,18 @@ class StaleConsumer:
 
 
 def test_a_reader_asks_with_another_client_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StaleConsumer, "made", 0)
+    monkeypatch.setattr(StaleConsumer, "counted", threading.local())
     monkeypatch.setattr(topics, "Consumer", StaleConsumer)
     said: list[str] = []
     patience = Patience(threading.Event(), said.append, "broker:9092")
     reader = TopicReader({"bootstrap.servers": "broker:9092"}, "lake-positions", [0])
     assert reader.read(lambda ledger: ledger.units("copy"), patience) == frozenset()
-    assert (StaleConsumer.made, said[-1]) == (2, "")
+    assert (StaleConsumer.counted.made, said[-1]) == (2, "")
 
 
 def test_the_lag_is_known_again_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka_source._consumer.cache_clear()
-    monkeypatch.setattr(StaleConsumer, "made", 0)
+    monkeypatch.setattr(StaleConsumer, "counted", threading.local())
     monkeypatch.setattr(kafka_source, "Consumer", StaleConsumer)
     config = {
         "topics": "a",

@@ -135,15 +135,15 @@ def test_a_refusal_names_table_column_value_and_remedy(postgres: Postgres, kind:
         session.execute("INSERT INTO things VALUES (7)")
         session.execute("CREATE TYPE mood AS ENUM ('happy', 'so sad')")
         session.execute("CREATE DOMAIN positive AS integer CHECK (value > 0)")
-        session.execute(f"CREATE TABLE refusing (id integer, a_column {column})".encode())
+        session.execute(f"CREATE TABLE strict (id integer, a_column {column})".encode())
         if kind in ("unique", "late unique", "excluded"):
-            session.execute("INSERT INTO refusing VALUES (0, %s)", [bad])
-        before = session.execute("SELECT count(*) FROM refusing").fetchone() or (0,)
-        target = TargetTable("refusing", ("id", "a_column"))
+            session.execute("INSERT INTO strict VALUES (0, %s)", [bad])
+        before = session.execute("SELECT count(*) FROM strict").fetchone() or (0,)
+        target = TargetTable("strict", ("id", "a_column"))
         refused = written(session, target, [(0, ("1", good)), (1, ("2", bad))])
         assert list(refused) == [1]
         reason, remedy = refused[1]
-        assert "table refusing refuses" in reason
+        assert "table strict refuses" in reason
         assert said in reason
         assert state in reason
         if kind not in UNNAMED:
@@ -152,7 +152,7 @@ def test_a_refusal_names_table_column_value_and_remedy(postgres: Postgres, kind:
             assert f"column a_column, which is {value}" in reason
         assert "\n" not in reason
         assert any(verb in remedy for verb in ("change", "select", "write", "set", "alter"))
-        after = session.execute("SELECT count(*) FROM refusing").fetchone() or (0,)
+        after = session.execute("SELECT count(*) FROM strict").fetchone() or (0,)
         assert after[0] == before[0] + 1
         session.rollback()
 

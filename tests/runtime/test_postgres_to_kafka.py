@@ -244,7 +244,7 @@ def test_a_select_makes_the_records_and_the_envelope_tells_their_schema(
         "id": 1,
         "kind": "a",
         "amount": "gA==",  # -128 hundredths as one byte.
-        "at": at_ms,
+        "at": f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.500000Z",
         "day": 2,
     }
     fields = {field.pop("field"): field for field in envelope["schema"]["fields"]}
@@ -256,7 +256,7 @@ def test_a_select_makes_the_records_and_the_envelope_tells_their_schema(
         "parameters": {"scale": "2"},
     }
     logical = {name: field["name"].rpartition(".")[2] for name, field in fields.items() if "name" in field}
-    assert logical == {"amount": "Decimal", "at": "Timestamp", "day": "Date"}
+    assert logical == {"amount": "Decimal", "at": "ZonedTimestamp", "day": "Date"}
     spark.stop(*tasks)
 
 

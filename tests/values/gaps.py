@@ -39,18 +39,21 @@ _TO_POSTGRES: tuple[Listed, ...] = (
     *(Refusal(POSTGRES, type_name, values, reason, alone=True) for type_name, values, reason in _NOT_STORED),
 )
 
-_DAYS = ("-0043-03-15", "10000-01-01", "-0043-03-15T12:00:00Z", "+10000-01-01T00:00:00Z")
+_FAR = (
+    ("DATE*", ("-0043-03-15", "10000-01-01")),
+    ("TIMESTAMP*", ("-0043-03-15T12:00:00Z", "+10000-01-01T00:00:00Z")),
+)
 _BY_RECORD: tuple[Listed, ...] = (
     *(
         Gap(
             pair,
             kind,
-            _DAYS,
+            values,
             "a dead letter that names neither column nor remedy, as Python's years are 1 to 9999",
             "2, the row-by-row converter",
         )
         for pair in ("*, avro*", "*, json-schema*")
-        for kind in ("DATE*", "TIMESTAMP*")
+        for kind, values in _FAR
     ),
     *(
         Gap(
