@@ -3,7 +3,8 @@
 In each round, what is revoked for balance is no more than the members have above their part of all placeable
 tasks (suspended ones are not placeable), and that leaves nobody below their part. Only members that work is
 dealt to count: a member that is at most second choice keeps its own, which is no part of the balance.
-A task that another member learns counts where it is going to be.
+A task that another member learns counts where it is going to be, and one that was held for a member and is
+given back to it is that member's.
 """
 
 from cooperator.model import INSTANCE, PolicyName, TaskId, Warmth
@@ -87,7 +88,12 @@ class LeastMoves(Promise):
                 continue
             stays = [task for task in stays if aims.get(task, member.identity) == member.identity]
             coming = [t for t, aim in aims.items() if aim == member.identity and t not in member.owned]
-            before.append(len(stays) + len(reported_set.intersection(coming)))
+            back = [
+                task
+                for task in plan.assignments[member.member_id].assigned
+                if task.is_instance is instances and plan.assigned_why[task].why is Why.RETURNED
+            ]
+            before.append(len(stays) + len(reported_set.intersection(coming)) + len(back))
             taken += sum(task not in aims for task in gone)
         placeable = {
             task
