@@ -47,5 +47,5 @@ def test_one_of_two_stored_conflicting_connectors_runs_and_the_other_explains(tm
         for connector in view["connectors"]
     }
     assert said["one"]["Stalled"]["reason"] == "OutputShared"
-    assert "as Connector earlier does" in said["one"]["Stalled"]["message"]
+    assert "and Connector earlier writes to /else, one inside the other" in said["one"]["Stalled"]["message"]
     assert said["earlier"]["Stalled"]["status"] == "False"
