@@ -135,6 +135,8 @@ def test_without_tolerance_such_a_row_fails_the_task_and_nothing_of_its_batch_is
     [
         ("SELECT nothing AS value FROM input", "is refused by Spark: [UNRESOLVED_COLUMN"),
         ("SELECT key FROM input", "has no column value"),
+        ("SELECT value, 5L AS timestampMs FROM input", "has the unknown columns timestampMs"),
+        ("SELECT value, timestampMs AS offset FROM input", "timestampMs"),
         ("SELECT 1 AS value FROM input", "has value as int, not as string or binary"),
     ],
 )

@@ -40,7 +40,7 @@ from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.parts import in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.position_offsets import KafkaCopyOptions, PositionOffsets, stored_ends
-from cooperator.connectors.records import TIMESTAMP_MS, as_records
+from cooperator.connectors.records import SELECTED, TIMESTAMP_MS, as_records
 from cooperator.connectors.references import own_topics
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
@@ -196,7 +196,6 @@ def _batches(options: KafkaToKafkaOptions, context: TaskContext, opening: Openin
 
     def in_plan(decoding: Decoding) -> SparkBatches:
         def rows(records: "DataFrame") -> "DataFrame":
-            # A SELECT sees a TIMESTAMP.
             columns = COLUMNS if options.select else (*COLUMNS, TIMESTAMP_MS)
             return converted(decoding.applied(records), options, columns, _finish(options, topics))
 
@@ -244,12 +243,14 @@ def _finish(options: KafkaToKafkaOptions, topics: Sequence[str]) -> "Callable[[D
             target = [F.lit(options.target(topics[0])).alias("topic")]
         elif not options.select:
             target = [F.replace(F.lit(options.topic), F.lit(_SOURCE), F.col("topic")).alias("topic")]
-        records = as_records(rows, more=target)
+        # A SELECT sees a TIMESTAMP, and returns one.
+        time = "timestamp" if options.select else TIMESTAMP_MS
+        records = as_records(rows, SELECTED if options.select else (*SELECTED, TIMESTAMP_MS), target)
         columns = {"key": F.col("key"), "value": F.col("value"), "headers": F.col("headers")}
         if options.keep_partition == "keep":
             columns["partition"] = F.col("partition")
         if options.keep_timestamp == "keep":
-            columns["timestamp"] = F.col("timestamp")
+            columns["timestamp"] = F.col(time).alias("timestamp")
         return records.select(*columns.values(), *(["topic"] if target else []))
 
     return finish

@@ -9,21 +9,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _HEADERS = "array<struct<key:string,value:binary>>"
+TIMESTAMP_MS = "timestampMs"
+"""The time of a record as it is: producers have written times that no TIMESTAMP is, such as nanoseconds."""
+SELECTED = ("key", "value", "headers", "partition", "timestamp")
+"""The columns that a SELECT may return."""
 _TYPES = {
     "key": ("string", "binary", "void"),
     "value": ("string", "binary", "void"),
     "headers": (_HEADERS, "void"),
     "partition": ("int", "void"),
     "timestamp": ("timestamp", "void"),
+    TIMESTAMP_MS: ("bigint", "void"),
 }
-_CASTS = {"key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
-TIMESTAMP_MS = "timestampMs"
-"""The time of a record as it is. Producers have written times that no TIMESTAMP is, such as nanoseconds."""
-_IGNORED = {"topic", "offset", "path", "line", TIMESTAMP_MS}
+_CASTS = {"key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int", TIMESTAMP_MS: "bigint"}
+_IGNORED = {"topic", "offset", "path", "line"}
 
 
 def as_records(
-    rows: "DataFrame", columns: Sequence[str] = tuple(_TYPES), more: "Sequence[Column]" = ()
+    rows: "DataFrame", columns: Sequence[str] = SELECTED, more: "Sequence[Column]" = ()
 ) -> "DataFrame":
     """Returns ``columns`` in that order, with ``timestamp`` as milliseconds; missing columns are null.
 
@@ -49,8 +52,6 @@ def as_records(
         raise OptionError([Problem("transform.sql", None, problem, remedy) for problem in problems])
 
     def column(name: str) -> "Column":
-        if name == "timestamp" and TIMESTAMP_MS in types:
-            return F.col(TIMESTAMP_MS).alias(name)
         found = F.col(name) if name in types else F.lit(None)
         if name == "timestamp":
             return F.unix_millis(found.cast("timestamp")).alias(name)
