@@ -44,6 +44,7 @@ from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.spark import check_partition_by
 from cooperator.connectors.tasks import TaskContext
 from cooperator.connectors.topics import client_config
+from cooperator.connectors.transform import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,12 +255,7 @@ def _with_bytes_as_text(rows: "DataFrame") -> "DataFrame":
     import pyspark.sql.functions as F  # noqa: N812
 
     in_bytes = [name for name, kind in rows.dtypes if kind == "binary"]
-    return rows.withColumns({name: F.base64(F.col(_quoted(name))) for name in in_bytes}) if in_bytes else rows
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace("`", "``")
-    return f"`{doubled}`"
+    return rows.withColumns({name: F.base64(F.col(quoted(name))) for name in in_bytes}) if in_bytes else rows
 
 
 def _refuse_empty_lines(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
@@ -275,7 +271,7 @@ def accept(rows: "DataFrame", options: KafkaToFilesOptions) -> None:
     check_partition_by(options.partition_by, rows)
     untyped: Any = rows
     in_files = [column for column in rows.columns if column not in options.partition_by]
-    schema = untyped.select([_quoted(name) for name in in_files])._jdf.schema()
+    schema = untyped.select([quoted(name) for name in in_files])._jdf.schema()
     file_format = _java(rows, f"{_DATASOURCES}.{_FORMATS[options.format]}")()
     _java(rows, f"{_DATASOURCES}.DataSourceUtils").verifySchema(file_format, schema, False)
 

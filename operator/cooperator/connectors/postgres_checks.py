@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.postgres import Table
+from cooperator.connectors.transform import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,7 +30,7 @@ def storable(rows: "DataFrame", key: Collection[str] = ()) -> "DataFrame":
         return rows  # refused later, with an explanation
 
     def checked(name: str, kind: "DataType") -> "Column":
-        found = F.col("`" + name.replace("`", "``") + "`")
+        found = F.col(quoted(name))
         value = F.make_valid_utf8(found) if isinstance(kind, StringType) else found
         if name in key:
             problem = "is null, and is in the key by which rows replace others: see pk.fields"

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cooperator.connectors.formats import JSON_WRITTEN
+from cooperator.connectors.transform import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,8 +44,7 @@ def texts(rows: "DataFrame", columns: Mapping[str, str]) -> Texts:
     found: list[Column] = []
     forms: list[tuple[str, str]] = []
     for field in rows.schema.fields:
-        name = "`" + field.name.replace("`", "``") + "`"
-        value, form = F.col(name), _form(field.dataType)
+        value, form = F.col(quoted(field.name)), _form(field.dataType)
         text = value if form == "BYTES" else _text(value, field.dataType, columns.get(field.name, ""))
         found.append(text.alias(field.name))
         forms.append((field.name, form))

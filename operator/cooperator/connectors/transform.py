@@ -122,6 +122,12 @@ def _parsed(sql: str) -> Any:
     return json.loads(found.stdout)
 
 
+def quoted(name: str) -> str:
+    """Returns the name of a column as Spark reads it in expressions."""
+    doubled = name.replace("`", "``")
+    return f"`{doubled}`"
+
+
 def first_line(error: BaseException) -> str:
     """Returns the first line of a Spark error, without the query and the trace that follow."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -12,7 +12,6 @@ later (a key, a reference), so the letters of a batch are committed there, with 
 import json
 import logging
 import threading
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -61,38 +60,13 @@ class KeptLetters(NamedTuple):
 
     def encode(self) -> str:
         """Returns it as a text; an empty one if there are no letters."""
-        kept = [
-            [
-                one.offset,
-                _encoded(one.letter.key),
-                _encoded(one.letter.value),
-                [[name, _encoded(value)] for name, value in one.letter.headers],
-            ]
-            for one in self.letters
-            if one.letter is not None
-        ]
+        kept = [[one.offset, one.letter.encoded()] for one in self.letters if one.letter is not None]
         return json.dumps([self.line, self.end, kept]) if kept else ""
 
     @classmethod
     def decode(cls, text: str) -> "KeptLetters":
         line, end, kept = json.loads(text)
-        letters = [
-            LeftOut(offset, OutputRecord(_decoded(key), _decoded(value), headers=_headers(headers)))
-            for offset, key, value, headers in kept
-        ]
-        return cls(line, end, letters)
-
-
-def _encoded(data: bytes | None) -> str | None:
-    return None if data is None else b64encode(data).decode()
-
-
-def _decoded(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text)
-
-
-def _headers(pairs: Sequence[tuple[str, str | None]]) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((name, _decoded(value)) for name, value in pairs)
+        return cls(line, end, [LeftOut(offset, OutputRecord.decoded(letter)) for offset, letter in kept])
 
 
 class UnitLetters:

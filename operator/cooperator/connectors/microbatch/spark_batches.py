@@ -7,7 +7,6 @@ import json
 import logging
 import threading
 import uuid
-from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from cooperator.connectors.microbatch.batches import (
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
-from cooperator.connectors.output_record import OutputRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,21 +112,13 @@ def batch_of(
     """Returns a batch as ``KafkaTransactions`` reads it."""
     units = [[[*each.encoded(), *records[each.partition]] for each in slot] for slot in slots]
     letters = [
-        [number, _encoded(one.letter)]
+        [number, one.letter.encoded()]
         for number, slot in enumerate(slots)
         for each in slot
         for one in each.left_out
         if one.letter is not None
     ]
     return {"session": session, "slots": units, "letters": letters}
-
-
-def _encoded(letter: OutputRecord) -> list[Any]:
-    def text(data: bytes | None) -> str | None:
-        return None if data is None else b64encode(data).decode()
-
-    headers = [[name, text(value)] for name, value in letter.headers]
-    return [letter.topic, text(letter.key), text(letter.value), headers]
 
 
 def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[OffsetRange]]) -> Outcome:
