@@ -83,6 +83,12 @@ def spark(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> "
         yield bench
 
 
+@pytest.fixture(scope="module")
+def file_name(request: pytest.FixtureRequest) -> str:
+    """A name for what all tests of a file share, legal in Kafka and in Kubernetes."""
+    return str(request.module.__name__).rpartition(".")[2].removeprefix("test_").replace("_", "-")
+
+
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> str:
     """A name for this test's group or topics, legal in Kafka and in Kubernetes."""

@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from cooperator.local.broker import EmbeddedBroker
 from e2e.flows import committed
 from tests.harness.connect_worker import ConnectWorker, write_worker_classes
 from tests.harness.installation import Installation
 from tests.harness.stock_connectors import plugin_path
 from tests.harness.support import eventually
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
@@ -28,31 +25,22 @@ TASKS = ("a-0", "a-1", "a-2", "a-3", "a-instance")
 
 
 @pytest.fixture(scope="module")
-def installation(
-    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
+def installation(shared: Installation) -> Installation:
     """Two stock workers, which run four tasks of one connector; all tests begin with these."""
-    folder = tmp_path_factory.mktemp("stock")
-    write_worker_classes(broker.bootstrap_servers, folder)
-    installation = Installation(prepared, make_namespace(prepared, "stock"), broker.bootstrap_servers, folder)
-    try:
-        installation.operator()
-        worker(installation)
-        installation.connector(
-            "alpha",
-            connectorName="a",
-            **{"class": "cooperator.stock.SequenceSource"},
-            tasksMax=4,
-            config={"topic": "numbers", "journal": installation.journal_path},
-        )
-        installation.runs(*TASKS, timeout_s=PATIENCE_S)
-        installation.settled()
-        installation.eventually(
-            lambda: installation.get("connectors", "alpha")["status"]["taskSummary"] == "4/4"
-        )
-        yield installation
-    finally:
-        installation.close()
+    write_worker_classes(shared.bootstrap_servers, shared.directory)
+    shared.operator()
+    worker(shared)
+    shared.connector(
+        "alpha",
+        connectorName="a",
+        **{"class": "cooperator.stock.SequenceSource"},
+        tasksMax=4,
+        config={"topic": "numbers", "journal": shared.journal_path},
+    )
+    shared.runs(*TASKS, timeout_s=PATIENCE_S)
+    shared.settled()
+    shared.eventually(lambda: shared.get("connectors", "alpha")["status"]["taskSummary"] == "4/4")
+    return shared
 
 
 def stock() -> dict[str, Any]:

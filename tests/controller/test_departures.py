@@ -1,14 +1,10 @@
 """Deaths, drains and rolls of pods: what departs, what waits, what moves; measured at the members."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from cooperator.local.broker import EmbeddedBroker
 from tests.harness.installation import SIX, Installation
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
 
 pytestmark = pytest.mark.real
 
@@ -17,19 +13,10 @@ MEMBERS = {"lake-0", "lake-1", "lake-2"}
 
 
 @pytest.fixture(scope="module")
-def installation(
-    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
+def installation(shared: Installation) -> Installation:
     """Three members, which run six tasks; all tests begin with these."""
-    name = make_namespace(prepared, "departures")
-    installation = Installation(
-        prepared, name, broker.bootstrap_servers, tmp_path_factory.mktemp("departures")
-    )
-    try:
-        installation.operator()
-        yield installation
-    finally:
-        installation.close()
+    shared.operator()
+    return shared
 
 
 def started(installation: Installation, **spec: int) -> dict[str, str]:

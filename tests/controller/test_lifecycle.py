@@ -1,17 +1,13 @@
 """A Worker and its Connectors on a real API server: applied, running, changed, gone."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from cooperator.local.broker import EmbeddedBroker
 from tests.harness.api_proxy import Request
 from tests.harness.installation import RESOURCES, Installation, own_address
 from tests.harness.support import eventually
 from tests.kubernetes.api import ApiError
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
 
 pytestmark = pytest.mark.real
 
@@ -19,24 +15,15 @@ ALL = ("a-0", "a-1")
 
 
 @pytest.fixture(scope="module")
-def installation(
-    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
+def installation(shared: Installation) -> Installation:
     """An operator, and a Worker ``lake`` whose members run two tasks of a Connector ``a``."""
-    name = make_namespace(prepared, "lifecycle")
-    installation = Installation(
-        prepared, name, broker.bootstrap_servers, tmp_path_factory.mktemp("lifecycle")
-    )
-    try:
-        installation.grant(rest=True)
-        installation.operator(proxied=True, rest=True, host=own_address())
-        installation.worker(replicas=2)
-        installation.connector("a", tasksMax=2)
-        runs(installation, *ALL)
-        installation.settled()
-        yield installation
-    finally:
-        installation.close()
+    shared.grant(rest=True)
+    shared.operator(proxied=True, rest=True, host=own_address())
+    shared.worker(replicas=2)
+    shared.connector("a", tasksMax=2)
+    runs(shared, *ALL)
+    shared.settled()
+    return shared
 
 
 def runs(installation: Installation, *tasks: str) -> dict[str, str]:

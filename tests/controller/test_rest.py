@@ -1,16 +1,13 @@
 """Kafka Connect's REST API on Kubernetes: callers' rights and other managers' fields, as the API server has
 them; what runs, by the members' own journal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from cooperator.controller.rest_front import OFF
-from cooperator.local.broker import EmbeddedBroker
 from tests.harness.installation import RESOURCES, Installation, own_address
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fixtures import make_namespace
 from tests.rest.client import Client
 
 pytestmark = pytest.mark.real
@@ -59,18 +56,11 @@ def front(installation: Installation) -> str:
 
 
 @pytest.fixture(scope="module")
-def installation(
-    prepared: ControlPlane, broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
+def installation(shared: Installation) -> Installation:
     """A Worker of two members, which all tests of the API use."""
-    name = make_namespace(prepared, "rest-front")
-    installation = Installation(prepared, name, broker.bootstrap_servers, tmp_path_factory.mktemp("rest"))
-    try:
-        installation.grant(rest=True)
-        installation.operator(rest=True, host=own_address())
-        yield installation
-    finally:
-        installation.close()
+    shared.grant(rest=True)
+    shared.operator(rest=True, host=own_address())
+    return shared
 
 
 @pytest.fixture

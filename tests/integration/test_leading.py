@@ -3,7 +3,7 @@ away."""
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,12 +72,8 @@ class Led:
 
 
 @pytest.fixture(scope="module")
-def led(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Led]:
-    group = MemberGroup(broker.bootstrap_servers, tmp_path_factory.mktemp("led"), "led")
-    try:
-        yield Led(group, running(group))
-    finally:
-        group.close()
+def led(shared: MemberGroup) -> Led:
+    return Led(shared, running(shared))
 
 
 def test_while_the_operator_is_away_a_member_leads_with_its_memory_and_hands_the_lead_back(led: Led) -> None:

@@ -134,12 +134,8 @@ class Planned:
 
 
 @pytest.fixture(scope="module")
-def planned(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
-    group = MemberGroup(broker.bootstrap_servers, tmp_path_factory.mktemp("planned"), "planned")
-    try:
-        yield Planned(group, running(group))
-    finally:
-        group.close()
+def planned(shared: MemberGroup) -> Planned:
+    return Planned(shared, running(shared))
 
 
 def test_a_death_happens_as_predicted(planned: Planned) -> None:

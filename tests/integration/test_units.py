@@ -211,16 +211,11 @@ def test_the_number_of_tasks_changes_in_mid_stream_while_a_member_dies(begin: Be
 
 
 @pytest.fixture(scope="module")
-def flow(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flow]:
+def flow(shared: MemberGroup) -> Iterator[Flow]:
     """A flow that goes from one change to the next: four partitions in three tasks at first."""
-    directory = tmp_path_factory.mktemp("units")
-    group = MemberGroup(broker.bootstrap_servers, directory, directory.name)
-    try:
-        found = Flow(group, Kafka(broker.bootstrap_servers), 4, 3)
-        yield found
-        found.logs.close()
-    finally:
-        group.close()
+    found = Flow(shared, Kafka(shared.bootstrap_servers), 4, 3)
+    yield found
+    found.logs.close()
 
 
 def test_partitions_are_added_in_mid_stream_while_a_member_dies(flow: Flow) -> None:

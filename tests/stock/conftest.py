@@ -26,12 +26,12 @@ def two(
     tmp_path_factory: pytest.TempPathFactory,
     archived: Callable[[str], None],
     request: pytest.FixtureRequest,
+    file_name: str,
 ) -> Iterator[StockGroup]:
     """Two workers for all tests of a file, which may have ``SETTINGS`` for them."""
     archived("4")
     directory = tmp_path_factory.mktemp("two")
-    name = request.module.__name__.rpartition(".")[2].removeprefix("test_").replace("_", "-")
-    stock = StockGroup(broker.bootstrap_servers, directory, f"two-{name}")
+    stock = StockGroup(broker.bootstrap_servers, directory, f"two-{file_name}")
     stock.cluster("w-1", "w-2", settings=getattr(request.module, "SETTINGS", {}))
     yield stock
     stock.close()
