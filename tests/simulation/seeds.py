@@ -21,7 +21,10 @@ FOUND = (
     *(800_287, 800_381, 800_895, 809_616, 821_391, 824_163, 825_103, 825_723, 826_557, 827_104),
 )
 """Seeds that broke a promise, or could not come to rest, outside of the fixed ones."""
-FOUND_SINCE = (848, 3_000_007, 3_003_198, 3_008_635, 3_031_878, 3_032_262, 3_034_990, 3_037_283, 3_040_578)
+FOUND_SINCE = (
+    *(848, 3_000_007, 3_003_198, 3_008_635, 3_031_878, 3_032_262, 3_034_990, 3_037_283, 3_040_578),
+    3_061_208,
+)
 """Later ones: their worlds are what any seed's are."""
 
 FIRST_FRESH = "COOPERATOR_FRESH_SEEDS"

@@ -3,7 +3,7 @@
 Whether a member has learned a task is read from its runtime, not from its report; the time is counted here.
 """
 
-from cooperator.model import Member, PolicyName, TaskId
+from cooperator.model import Member, PolicyName, TaskId, Warmup
 from cooperator.planner.plan import Why
 from tests.simulation.promises.base import Promise
 from tests.simulation.simulation import Planned
@@ -37,11 +37,14 @@ class FewLearnAtATime(Promise):
 class NothingMovesCold(Promise):
     """No task with state is revoked for balance or a departure before the member that gets it has caught up,
     unless the time for that is over.
+
+    The time counts from the round in which a warm-up was first seen. A round that failed is forgotten by its
+    leader, so a warm-up that is missing in that round's plan goes on.
     """
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._began_ms: dict[tuple[TaskId, str], int] = {}
+        self._began_ms: dict[Warmup, int] = {}
         self._departing_ms: dict[str, int] = {}
 
     def check(self) -> None:
@@ -58,10 +61,8 @@ class NothingMovesCold(Promise):
             for task in planned.plan.assignments[member.member_id].revoked:
                 if not task.is_instance and task.connector in view.stateful:
                     self._check_move(planned, member, task)
-        self._began_ms = {
-            (each.item, each.identity): self._began_ms.get((each.item, each.identity), now_ms)
-            for each in planned.after.warmups
-        }
+        for warmup in planned.after.warmups:
+            self._began_ms.setdefault(warmup, now_ms)
 
     def _check_move(self, planned: Planned, member: Member, task: TaskId) -> None:
         plan, view, now_ms = planned.plan, planned.view, self.simulation.now_ms
@@ -74,7 +75,8 @@ class NothingMovesCold(Promise):
             return
         timeout_ms = view.stateful[task.connector].warmup_timeout_ms
         # The leader's own clock has counted from a moment before the one at which this round was seen.
-        spent_ms = max((now_ms - at for (of, _), at in self._began_ms.items() if of == task), default=0)
+        known = [each for each in planned.memory.warmups if each.item == task]
+        spent_ms = max((now_ms - self._began_ms.get(each, now_ms) for each in known), default=0)
         if spent_ms >= timeout_ms:
             return
         if not self._has_learned(planned, task):
