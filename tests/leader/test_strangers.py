@@ -145,6 +145,30 @@ def test_an_agent_that_a_stranger_gave_work_to_may_run_on_though_nobody_has_seen
     assert task in group.all_running()
 
 
+def test_nor_is_a_held_task_returned_before_that_where_nobody_of_the_group_is_left() -> None:
+    # Nodes lost the broker, and the operator was paused (seed 3072398 of the simulation).
+    group = running_group(replace(POLICY, scheduled_rebalance_max_delay_ms=300_000), is_agent=False)
+    away, other = group.join("ours-0"), group.join("ours-1")
+    group.round()
+    group.settle()
+    [task, *_] = sorted(away.running)
+    del group.members[away.member_id]
+    group.round()
+    assert task in group.saved.holds["ours-0"].tasks
+    group.machine.handle(ev.LeadLost("paused"), group.now_ms)
+    led_by_another(group, task, other)
+    group.members.clear()
+    group.take_lead()
+    group.round()
+    away.running.clear()  # Its lease has run out.
+    group.members[away.member_id] = away
+    group.round()
+    assert task not in away.running, "the other agent may run it"
+    group.advance(LEASE_AND_MARGIN_MS)
+    group.settle()
+    assert task in away.running
+
+
 def test_among_agents_whoever_led_has_left_a_memory_and_nothing_waits() -> None:
     group, task = moving_when_the_operator_went(is_agent=True)
     away = group.of("lake-1")

@@ -118,7 +118,7 @@ def after_strangers(
     ``present``: the members of that round; ``evicted``: to lead it; ``away``: those of them not back yet.
     The reports of evicted members are older than their last assignments. So no unreported task starts before
     all of them are back. Agents that were assigned tasks meanwhile and have vanished since may run on under
-    their leases.
+    their leases, also where nobody of the group is left.
     """
     everybody = (*present, *evicted)
     is_new = generation == 1 and memory.generation < 0
@@ -136,9 +136,15 @@ def after_strangers(
     for member in away:
         known = memory.holds.get(member.identity, unknown)
         holds[member.identity] = replace(unknown, tasks=known.tasks, incarnation=member.incarnation)
-    if any(member.is_agent for member in everybody):
+    if any(member.is_agent for member in everybody) or _has_agents(memory):
         holds[UNKNOWN] = replace(unknown, deadline_ms=now_ms, reason=HoldReason.UNPROVEN)
     return replace(memory, holds=holds)
+
+
+def _has_agents(memory: Memory) -> bool:
+    """Whether an agent was a member, or may still run what it was given."""
+    assigned = (*as_given(memory), *memory.unstopped)
+    return any(entry.leased for entry in assigned)
 
 
 def awaited(memory: Memory, evicted: Iterable[Member], unread: Iterable[Member]) -> Iterable[str]:
