@@ -37,7 +37,7 @@ class ToTexts(FromTopic):
         super().__init__()
         self.form = form
         self.label = f"kafka-to-kafka, by to_{form}"
-        self.short = f"texts-{form}"
+        self.short = f"select-{form}"
         self.fields = [field for field in TIMES if form == "json" or not field.ddl.startswith(NESTED)]
         ddl = ", ".join(["id INT", *(f"{field.name} {field.ddl}" for field in self.fields)])
         read_back = f"to_{form}(from_{form}(to_{form}(value), '{ddl}'))"
