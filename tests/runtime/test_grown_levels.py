@@ -7,11 +7,12 @@ from typing import Final
 
 import pytest
 from pydantic_core import PydanticCustomError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from cooperator.connectors.parsed_select import check_parsed
 from cooperator.connectors.sql_growth import check_growth
 from cooperator.connectors.sql_parts import tree_of
+from cooperator.connectors.transform import read_here
 from tests.runtime.grown_levels import LEVELS
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_grown_values import SETTINGS, elements_of, size_of
@@ -55,7 +56,7 @@ class MeasuredLevels:
         most = stated.whole.size.bytes + stated.whole.size.most_times * self.row
         if stated.rows * most > MOST_MADE:
             return {}
-        made = DataFrame(parsed.rows(), self.session).collect()
+        made = read_here(self.session, sql).collect()
         self.passed += 1
         found = {"rows": (len(made), stated.rows)}
         for at, name in enumerate(made[0].__fields__ if made else ()):

@@ -20,6 +20,7 @@ from cooperator.connectors.sql_functions import ALLOWED
 from cooperator.connectors.sql_growth import check_growth
 from cooperator.connectors.sql_parts import tree_of
 from cooperator.connectors.sql_sizes import PLACE
+from cooperator.connectors.transform import read_here
 from tests.runtime.grown_calls import AGGREGATES, CALLS, ROWS, SQUARES, UNCALLED, WINDOWS
 from tests.runtime.spark_bench import SparkBench
 
@@ -193,7 +194,7 @@ class Measured:
             summary = json.loads(parsed.summary())
             check_parsed(summary)
             stated = check_growth(tree_of(summary["tree"]))
-            frame = DataFrame(parsed.rows(), self.session)
+            frame = read_here(self.session, sql)
             schema, made = frame.schema, frame.collect()
         except Exception as error:  # Spark's, Java's, and Python's for types that it does not have
             if len(calls) > 1:

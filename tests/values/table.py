@@ -9,6 +9,7 @@ from tests.values.pairs import Pair
 from tests.values.shapes import OneColumn, TopicNames
 from tests.values.to_files import ToFiles
 from tests.values.to_postgres import ToPostgres
+from tests.values.to_texts import ToTexts
 
 DECIDING: tuple[Pair, ...] = (
     ToFiles("parquet"),
@@ -23,6 +24,8 @@ DECIDING: tuple[Pair, ...] = (
     FromFiles("line"),
     FromFiles("json"),
     Mirror(),
+    ToTexts("json"),
+    ToTexts("csv"),
 )
 """Each type travels to each sink in every run."""
 OTHERS: tuple[Pair, ...] = (

@@ -46,6 +46,10 @@ def test_each_cell_has_a_name_of_its_own_and_a_key_within_its_pair() -> None:
     assert len({(cell.pair, cell.key) for cell in CELLS}) == len(CELLS)
 
 
+def test_each_pair_has_a_connector_of_its_own() -> None:
+    assert len({pair.short for pair in PAIRS}) == len(PAIRS)
+
+
 def test_each_exception_is_one_of_a_cell_and_the_first_that_names_it() -> None:
     used = {id(listed_for(cell, EXCEPTIONS)) for cell in CELLS}
     assert [listed for listed in EXCEPTIONS if id(listed) not in used] == []

@@ -149,14 +149,14 @@ _ALL: Final = (
         for name in ("jdbc", "hive", "statestore", "state-metadata", "foreach", "foreachBatch", "table")
     ),
 )
-_TIMES_WRITTEN: Final = {
+TIMES_WRITTEN: Final = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "timeFormat": "HH:mm:ss.SSSSSS",
 }
 """Spark cuts timestamps to milliseconds, and shows instants in the zone of the session."""
-JSON_WRITTEN: Final = {**_TIMES_WRITTEN, "ignoreNullFields": "false"}
+JSON_WRITTEN: Final = {**TIMES_WRITTEN, "ignoreNullFields": "false"}
 _RFC_4180: Final = {"escape": '"'}
 """Spark escapes quotes by backslashes, which no other reader takes for that."""
 _DEFAULTS: Final[Mapping[tuple[str, Side], Mapping[str, str]]] = {
@@ -164,12 +164,12 @@ _DEFAULTS: Final[Mapping[tuple[str, Side], Mapping[str, str]]] = {
     ("csv", "source"): {**_RFC_4180, "multiLine": "true", "nullValue": "\0null\0"},
     ("csv", "sink"): {
         **_RFC_4180,
-        **_TIMES_WRITTEN,
+        **TIMES_WRITTEN,
         "ignoreLeadingWhiteSpace": "false",
         "ignoreTrailingWhiteSpace": "false",
     },
     ("json", "sink"): JSON_WRITTEN,
-    ("xml", "sink"): _TIMES_WRITTEN,
+    ("xml", "sink"): TIMES_WRITTEN,
 }
 """Options with which any reader finds the values that were written, where Spark's own defaults differ."""
 FORMATS: Final[Mapping[str, Format]] = {each.name.lower(): each for each in _ALL}

@@ -68,6 +68,12 @@ _SAID: Final = {
 
 
 def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None:
+    """Raises ``refuse(…)`` unless ``check_reads`` passes, and what the plan makes of a row is bounded."""
+    check_reads(plan, is_elsewhere=is_elsewhere)
+    check_growth(tree_of(plan["tree"]))
+
+
+def check_reads(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None:
     """Raises ``refuse(…)`` unless the plan reads ``input`` alone, by listed syntax and allowed functions.
 
     ``plan`` has ``nodes``, the classes of its nodes; ``relations``, the names that are looked up once the
@@ -90,7 +96,6 @@ def check_parsed(plan: Mapping[str, Any], *, is_elsewhere: bool = False) -> None
             raise refuse(f"reads {'.'.join(parts)}", "read the view input, and names of your own WITH, only")
     if not relations:
         raise refuse("does not read the view input", _SELECT)
-    check_growth(tree_of(plan["tree"]))
 
 
 def _call(found: Mapping[str, Any]) -> FunctionCall:

@@ -2,13 +2,15 @@
 
 No Spark is available where a configuration is applied: sqlglot gives an early answer there
 (``check_select``). The check that protects a member is made in the member, over the plan of Spark's own
-parser (``check_parsed``), and the rows are those of that very plan. Spark does the rest when a unit starts
+parser (``check_parsed``). Times that the SELECT writes as text get the options of file sinks
+(``with_times``), and the rows are those of a plan that was checked. Spark does the rest when a unit starts
 (columns, types).
 """
 
 import json
 import subprocess
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,8 +18,9 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from cooperator.connectors.options import OptionError, Problem, refuse
-from cooperator.connectors.parsed_select import check_parsed
+from cooperator.connectors.parsed_select import check_parsed, check_reads
 from cooperator.connectors.sql_rules import check_columns, check_select
+from cooperator.connectors.sql_times import with_times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +76,7 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
             session.conf.set(name, value)
     try:
         return (
-            _read_there(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
+            read_here(session, sql) if hasattr(session, "_jsparkSession") else _read_elsewhere(session, sql)
         )
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
@@ -85,20 +88,32 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
         raise OptionError([problem]) from None
 
 
-def _read_there(session: Any, sql: str) -> "DataFrame":
-    """Returns the rows of the plan that was checked: the text is parsed once."""
+def read_here(session: Any, sql: str) -> "DataFrame":
+    """Returns the rows of the plan that was checked last: its text is not parsed again."""
     from pyspark.sql import DataFrame
 
-    parsed = session._jvm.dev.cooperator.spark.ParsedSelect.of(session._jsparkSession, sql)
-    check_parsed(json.loads(parsed.summary()))
-    return DataFrame(parsed.rows(), session)
+    @cache
+    def parsed(text: str) -> Any:
+        return session._jvm.dev.cooperator.spark.ParsedSelect.of(session._jsparkSession, text)
+
+    text = _checked(sql, lambda text: json.loads(parsed(text).summary()))
+    return DataFrame(parsed(text).rows(), session)
 
 
 def _read_elsewhere(session: Any, sql: str) -> "DataFrame":
     """Checks the text here, by a JVM for Spark's parser alone; a Spark Connect server runs it."""
-    check_parsed(_parsed(sql), is_elsewhere=True)
-    rows: DataFrame = session.sql(sql)
+    rows: DataFrame = session.sql(_checked(sql, _parsed, is_elsewhere=True))
     return rows
+
+
+def _checked(sql: str, parse: Callable[[str], Mapping[str, Any]], *, is_elsewhere: bool = False) -> str:
+    """Returns the SELECT as it is run. What it makes is bounded as it is written, without our options."""
+    plan = parse(sql)
+    check_parsed(plan, is_elsewhere=is_elsewhere)
+    text = with_times(sql, plan["calls"])
+    if text != sql:
+        check_reads(parse(text), is_elsewhere=is_elsewhere)
+    return text
 
 
 @lru_cache(_PARSED_TEXTS)

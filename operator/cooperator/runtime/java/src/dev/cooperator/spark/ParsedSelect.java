@@ -186,13 +186,13 @@ public final class ParsedSelect {
     } else if (node instanceof UnresolvedWith with && with.allowRecursion()) {
       nodes.add("WITH RECURSIVE");
     } else if (node instanceof UnresolvedFunction call) {
-      add(texts(call.nameParts()), call.arguments());
+      add(call, texts(call.nameParts()), call.arguments());
     } else if (node instanceof UnresolvedTableValuedFunction call) {
-      add(texts(call.name()), call.functionArgs());
+      add(call, texts(call.name()), call.functionArgs());
     } else if (node instanceof UnresolvedGenerator call) {
-      add(List.of(call.name().unquotedString()), call.children());
+      add(call, List.of(call.name().unquotedString()), call.children());
     } else if (node instanceof RLike call) {
-      add(List.of("rlike"), call.children());
+      add(call, List.of("rlike"), call.children());
     } else if (node instanceof Like call) {
       addPatterns(Collections.singletonList(literal(call.right())));
     } else if (node instanceof ILike call) {
@@ -283,21 +283,30 @@ public final class ParsedSelect {
     for (Object pattern : patterns) {
       arguments.add(pattern instanceof UTF8String text ? text.toString() : pattern);
     }
-    calls.add(Map.of("name", "like", "arguments", arguments, "is_named", false));
+    calls.add(Map.of("name", "like", "arguments", arguments, "is_named", false, "ends", List.of()));
   }
 
-  private void add(List<String> name, Seq<Expression> given) {
+  private void add(TreeNode<?> call, List<String> name, Seq<Expression> given) {
     List<Object> arguments = new ArrayList<>();
+    List<Object> ends = new ArrayList<>();
     boolean isNamed = false;
     for (Expression argument : CollectionConverters.asJava(given)) {
       arguments.add(literal(argument));
+      ends.add(end(argument));
       isNamed |= argument instanceof NamedArgumentExpression;
     }
+    ends.add(end(call));
     calls.add(
         Map.of(
             "name", String.join(".", name),
             "arguments", arguments,
-            "is_named", isNamed));
+            "is_named", isNamed,
+            "ends", ends));
+  }
+
+  /** The place in the text, in code points, of the last character of what the node was read from; or -1. */
+  private static Object end(TreeNode<?> node) {
+    return node.origin().stopIndex().isDefined() ? node.origin().stopIndex().get() : -1;
   }
 
   /** A number, a text, or what is in a map of them; null for everything else. */
