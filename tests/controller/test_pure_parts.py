@@ -257,7 +257,7 @@ def test_changes_without_rounds_are_told_by_their_epochs() -> None:
     second = {**first, "epoch": 4, "assigned": 1}
     before, now = ({"rebalances": each} for each in ([first], [first, second]))
     notes = [each.note for each in happenings(before, now)]
-    assert notes == ["epoch 4: 1 tasks assigned, 0 revoked (Created)"]
+    assert notes == ["epoch 4: 1 task assigned, 0 revoked (Created)"]
 
 
 def test_changes_between_two_observations() -> None:

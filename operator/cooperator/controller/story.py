@@ -47,7 +47,7 @@ def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
         if each["assigned"] or each["revoked"]:
             yield Happening(
                 "Rebalanced",
-                f"{name_of(each)}: {each['assigned']} tasks assigned, {each['revoked']} "
+                f"{name_of(each)}: {counted(each['assigned'], 'task')} assigned, {each['revoked']} "
                 f"revoked ({each['cause'] or 'no cause known'}{_by(each)})",
             )
 
