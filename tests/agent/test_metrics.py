@@ -67,16 +67,26 @@ def test_metrics_of_the_runtime_are_kept_and_exported() -> None:
     assert heard.of(A0) == [("started", 1), ("failed", 1)]
     assert heard.progress_of(A0) == {"rows_in": 7, "lag": 3}
     tally.keep([A1])
-    assert tally.of(A0) == {"starts": 0, "failures": 0, "failed_s": 0.0}
+    assert tally.of(A0) == {"starts": 0, "failures": 0, "failed_s": 0.0, "waiting_s": 0.0}
+
+
+def test_the_longest_wait_of_a_task_is_a_gauge_until_it_is_over() -> None:
+    tally = MetricsListener(Heard())
+    tally.progress(A0, 1, '{"waits": [{"for": "a", "since_ms": 9000}, {"for": "b", "since_ms": 7000}]}')
+    assert tally.of(A0)["waiting_s"] == 7.0
+    tally.progress(A0, 1, '{"rows_in": 7}')
+    assert tally.of(A0)["waiting_s"] == 0.0
 
 
 @pytest.mark.parametrize("end", ["paused", "stopped", "failed"])
 def test_gauges_end_with_the_attempt_that_reported_them(end: str) -> None:
     tally = MetricsListener(Heard())
-    tally.progress(A0, 1, '{"rows_in": 7, "rows_per_s": 7089.0, "lag": 3}')
+    waits = '"waits": [{"for": "a", "since_ms": 9}]'
+    tally.progress(A0, 1, f'{{"rows_in": 7, "rows_per_s": 7089.0, "lag": 3, {waits}}}')
     arguments = (A0, 1, "no disk") if end == "failed" else (A0, 1)
     getattr(tally, end)(*arguments)
     assert tally.of(A0).keys() & {"rows_in", "rows_per_s", "lag"} == {"rows_in"}
+    assert tally.of(A0)["waiting_s"] == 0.0
 
 
 def test_a_rate_that_is_not_reported_again_is_dropped() -> None:

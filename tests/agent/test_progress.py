@@ -67,7 +67,7 @@ def test_a_starting_task_reports_what_it_waits_for() -> None:
 
 
 def test_the_end_of_a_wait_is_written_at_once_and_the_next_one_keeps_the_interval() -> None:
-    searching, done = '{"rows_in": 0, "trouble": "searching"}', '{"rows_in": 9}'
+    searching, done = '{"waits": [{"for": "searching", "since_ms": 1}]}', '{"rows_in": 9}'
     member = Written()
     member.run(A0)
     member.progress(searching)

@@ -141,7 +141,7 @@ def test_a_new_tasks_max_groups_units_as_the_connector_does(file: Path) -> None:
     assert [step["name"] for step in second["starts"]] == ["a-0"]
     capped = answer(file, "--tasks-max", "a=9")
     assert capped["rounds"] == []
-    assert "--tasks-max a=9 exceeds its number of units: 4 tasks run" in capped["notes"]
+    assert "--tasks-max a=9 exceeds its number of units: there will be 4 tasks" in capped["notes"]
 
 
 def test_tasks_of_a_class_that_is_not_installed_are_assumed_unchanged(file: Path) -> None:

@@ -1,5 +1,6 @@
 """Overlays, revisions, stories, restarts, the Lease, the store: no server needed."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -256,7 +257,7 @@ def test_changes_without_rounds_are_told_by_their_epochs() -> None:
     second = {**first, "epoch": 4, "assigned": 1}
     before, now = ({"rebalances": each} for each in ([first], [first, second]))
     notes = [each.note for each in happenings(before, now)]
-    assert notes == ["epoch 4: 1 tasks assigned, 0 revoked (Created)"]
+    assert notes == ["epoch 4: 1 task assigned, 0 revoked (Created)"]
 
 
 def test_changes_between_two_observations() -> None:
@@ -282,6 +283,25 @@ def test_changes_between_two_observations() -> None:
     [found] = happenings(moved, failed)
     assert (found.reason, found.warning, found.connector) == ("TaskFailed", True, "a")
     assert "Boom" in found.note
+
+
+def test_a_wait_is_told_once_for_all_tasks_that_wait_for_the_same() -> None:
+    def look(*waiting: str, text: str = "waiting for PostgreSQL at db:5432") -> dict[str, Any]:
+        report = json.dumps({"waits": [{"for": text, "since_ms": 1}]})
+        tasks = [
+            {"name": name, "connector": "a", "member": "lake-0", "state": "RUNNING", "progress": report}
+            for name in waiting
+        ]
+        calm = {"name": "a-9", "connector": "a", "member": "lake-0", "state": "RUNNING", "progress": ""}
+        return {"rebalances": [], "conditions": [], "tasks": [*tasks, calm]}
+
+    [told] = happenings(look(), look(*(f"a-{number}" for number in range(7))))
+    assert (told.reason, told.warning, told.connector) == ("TaskWaits", True, "a")
+    assert told.note == "a-0, a-1, a-2, a-3, a-4 and 2 more: waiting for PostgreSQL at db:5432"
+    assert list(happenings(look("a-0"), look("a-0", text="no answer yet"))) == [], "it goes on"
+    [told] = happenings(look("a-0"), look("a-0", "a-1"))
+    assert told.note.startswith("a-1: ")
+    assert list(happenings(look("a-0"), look())) == []
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from cooperator.crd import (
     to_manifest,
     worker_found,
 )
+from cooperator.crd.conditions import connector_state
+from cooperator.crd.connector import State
 from cooperator.crd.status import (
     HeldTaskStatus,
     MemberStatus,
@@ -30,6 +32,8 @@ from cooperator.crd.status import (
     ratio,
     worker_selector,
 )
+from cooperator.model import TaskState
+from cooperator.model.waits import Wait
 
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
@@ -170,7 +174,8 @@ def test_summaries_of_any_conditions_are_consistent(
 
 
 def task(number: int, state: str, **more: Any) -> dict[str, Any]:
-    return {"name": f"sources-{number}", "task": number, "state": state, "trace": "", **more}
+    name = "sources" if number < 0 else f"sources-{number}"
+    return {"name": name, "task": number, "state": state, "trace": "", **more}
 
 
 def connector_summary(made: Connector, *tasks: dict[str, Any], **more: Any) -> dict[str, Condition]:
@@ -201,8 +206,10 @@ def test_a_connector_whose_tasks_have_no_room_in_the_group_is_stalled(state: str
     assert trues(made) == {"Stalled", "WorkerFound"}
     assert made["Ready"].reason == made["Stalled"].reason == "GroupTooLarge"
     said = made["Stalled"].message
-    assert said.startswith(f"{len(numbers)} of 9001 are not assigned")
-    assert f"for them: sources-{numbers[0]}, sources-{numbers[1]}, sources-{numbers[2]}, …; raise" in said
+    assert said.startswith("the group's record at the broker has no room for sources")
+    assert (
+        f", sources-{numbers[2]}, …; of 9,000 tasks: {9_000 - max(numbers[0], 0):,} UNASSIGNED; raise" in said
+    )
     assert "max.message.bytes of __consumer_offsets" in said
     assert "create it for another Worker" in said
 
@@ -227,16 +234,27 @@ def test_a_connector_that_is_as_asked_is_ready(state: str, tasks: list[dict[str,
     ("tasks", "reason", "message"),
     [
         ([], "Starting", "is not assigned yet"),
-        ([task(-1, "RUNNING"), task(0, "HELD"), task(1, "RUNNING")], "Progressing", "1 of 3 are still HELD"),
+        ([task(-1, "RUNNING"), task(0, "HELD"), task(1, "RUNNING")], "Progressing", "of 2 tasks: 1 HELD"),
         (
             [task(-1, "RUNNING"), task(0, "RESTARTING", next_attempt_ms=5, trace="no such topic: a\n  at b")],
             "Progressing",
-            "1 of 2 are still RESTARTING; sources-0 will be retried: no such topic: a",
+            "no such topic: a (sources-0 will be retried); of 1 task: 1 RESTARTING",
         ),
         (
-            [task(-1, "RUNNING"), task(0, "STARTING", waits_for="waiting for PostgreSQL at db:5432")],
+            [task(-1, "RUNNING"), task(0, "STARTING", waits=(Wait("waiting for Spark to start", 0),))],
             "Progressing",
-            "1 of 2 are still STARTING; sources-0: waiting for PostgreSQL at db:5432",
+            "waiting for Spark to start (sources-0; since 1970-01-01T00:00:00Z); of 1 task: 1 STARTING",
+        ),
+        (
+            [task(-1, "RUNNING", waits=(Wait("waiting for the topics a", 0),)), task(0, "RUNNING")],
+            "Waiting",
+            "waiting for the topics a (sources; since 1970-01-01T00:00:00Z)",
+        ),
+        ([task(-1, "STARTING"), task(0, "RUNNING")], "Progressing", "the connector's instance is STARTING"),
+        (
+            [task(-1, "RUNNING"), task(0, "RESTARTING", next_attempt_ms=5, trace="org.a.B$C: no room")],
+            "Progressing",
+            "no room (sources-0 will be retried)",
         ),
     ],
 )
@@ -246,6 +264,39 @@ def test_a_connector_that_is_progressing(tasks: list[dict[str, Any]], reason: st
     assert trues(made) == {"Reconciling", "WorkerFound"}
     assert made["Ready"].reason == made["Reconciling"].reason == reason
     assert message in made["Ready"].message
+
+
+@st.composite
+def tasks_of_any_state(draw: st.DrawFn) -> list[dict[str, Any]]:
+    made = []
+    for number in range(-1, draw(st.integers(0, 4))):
+        more: dict[str, Any] = {}
+        if draw(st.booleans()):
+            more["waits"] = (Wait("waiting for the topics a", draw(st.integers(0, 9)), draw(parts)),)
+        made.append(task(number, draw(st.sampled_from([*TaskState])), **more))
+    return made
+
+
+parts = st.lists(st.sampled_from(["a-0", "a-1", "a-2", "a-3", "a-4"]), unique=True).map(tuple)
+
+
+@given(tasks_of_any_state())
+def test_nothing_that_is_shown_of_a_connector_is_better_than_its_worst_task(
+    tasks: list[dict[str, Any]],
+) -> None:
+    made, state = connector_summary(connector(), *tasks), connector_state(State.RUNNING, tasks)
+    all_run = all(task["state"] == "RUNNING" for task in tasks)
+    waiting = [task for task in tasks if task.get("waits")]
+
+    assert ("Ready" in trues(made)) == (state == "RUNNING") == (all_run and not waiting)
+    assert (state == "FAILED") == any(task["state"] == "FAILED" for task in tasks)
+    if "Ready" not in trues(made):
+        said = made["Ready"].message
+        assert said
+        assert not said[0].isdigit(), "it begins with the cause"
+    if all_run and waiting:
+        assert state == "WAITING"
+        assert made["Ready"].message.startswith("waiting for the topics a (")
 
 
 def test_a_task_that_hangs_in_its_stop_is_a_condition_of_its_connector_while_it_does() -> None:
@@ -264,7 +315,7 @@ def test_permanently_failed_tasks_stall_with_the_first_words_of_the_trace() -> N
 
     assert trues(made) == {"Stalled", "WorkerFound"}
     assert made["Stalled"].reason == "TasksFailed"
-    assert "sources-1: no such topic: lines; fix the cause" in made["Stalled"].message
+    assert "no such topic: lines (sources-1 failed for good); fix the cause" in made["Stalled"].message
     assert "at somewhere" not in made["Stalled"].message
 
 

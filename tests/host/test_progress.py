@@ -25,6 +25,7 @@ spec: {class: kafka-to-files, workerRef: {name: lake}, tasksMax: 200}
 """
 
 NOW = 1_700_000_000_000
+WAIT = {"for": "waiting for PostgreSQL at db:5432", "since_ms": NOW - 10_000}
 LEADS = {"leading": True, "known": True}
 TELLING = {
     "rows_in": 90,
@@ -171,10 +172,29 @@ def test_a_member_that_has_ended_leaves_no_figures_behind() -> None:
 def test_the_connectors_condition_names_what_a_task_waits_for() -> None:
     lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
     assert isinstance(lake, Worker)
-    tasks = [task(-1), task(0, "STARTING", trouble="waiting for PostgreSQL at db:5432")]
+    tasks = [task(-1), task(0, "STARTING", waits=[WAIT])]
     status = connector_status(orders, (lake,), {**LEADS, "tasks": tasks}, NOW)
     [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
-    assert ready.message == "1 of 2 are still STARTING; orders-0: waiting for PostgreSQL at db:5432"
+    assert ready.message == (
+        "waiting for PostgreSQL at db:5432 (orders-0; since 2023-11-14T22:13:10Z); of 1 task: 1 STARTING"
+    )
+    assert status.state == "STARTING"
+
+
+def test_a_running_task_that_waits_is_not_ready_and_says_so_where_people_look_first() -> None:
+    lake, orders = parse(LAKE + "---" + ORDERS, "orders.yaml")
+    assert isinstance(lake, Worker)
+    parts = [f"orders-{number}" for number in range(7)]
+    tasks = [task(-1), task(0, waits=[WAIT | {"parts": parts}]), task(1), task(2, waits=[WAIT])]
+    status = connector_status(orders, (lake,), {**LEADS, "tasks": tasks}, NOW)
+    [ready] = [condition for condition in status.conditions if condition.type == "Ready"]
+    assert (ready.status, ready.reason) == ("False", "Waiting")
+    assert ready.message == (
+        "waiting for PostgreSQL at db:5432 (orders-0, orders-2; orders-0, orders-1, orders-2 and 4 more; "
+        "since 2023-11-14T22:13:10Z)"
+    )
+    assert status.state == "WAITING"
+    assert status.task_summary == "3/3", "they run: none of them is missing"
 
 
 def test_a_report_of_any_depth_is_none() -> None:

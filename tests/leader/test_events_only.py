@@ -117,7 +117,7 @@ def test_a_story_tells_how_the_state_came_about() -> None:
     group.lose_lead("another leads")
     lines = [f"{line.cause.partition('#')[0]}: {line.what}" for line in group.machine.story()]
     assert lines[0] == "LeadTaken: leading: False -> True"
-    assert "RoundReady: answer 2: 2 members, 1 are assigned something" in lines
+    assert "RoundReady: answer 2: 2 members, 1 assigned something" in lines
     assert "PolicyChanged: save the policy Default" in lines
     assert lines[-2:] == ["LeadLost: leading: True -> False", "LeadLost: members: 1 -> 0"]
     assert not any("Tick" in line and "rejoin" not in line and "request" not in line for line in lines)

@@ -285,7 +285,7 @@ def test_the_story_of_a_leader_is_served(running_lead: RunningLead) -> None:
     answer: Any = asyncio.run(routes.all()["GET /story"](None))  # type: ignore[arg-type, func-returns-value]
     lines = [line["what"] for line in json.loads(answer.text)["lines"]]
     assert "leading: False -> True" in lines
-    assert "write 1 config records: desired connectors" in lines
+    assert "write 1 config record: desired connectors" in lines
 
 
 def test_a_leader_that_finds_itself_fenced_answers_that_it_does_not_lead(running_lead: RunningLead) -> None:

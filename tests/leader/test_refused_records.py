@@ -96,7 +96,8 @@ class TestMachine:
         told = stated(group)
         assert told["b.Ready"][:2] == ("False", "GroupTooLarge")
         assert told["b.Stalled"][:2] == ("True", "GroupTooLarge")
-        assert told["b.Ready"][2].startswith(f"{len(refused)} of ")
+        assert told["b.Ready"][2].startswith("the group's record at the broker has no room for b-")
+        assert f"of 50 tasks: {len(refused)} UNASSIGNED; raise" in told["b.Ready"][2]
         assert "raise max.message.bytes of __consumer_offsets" in told["b.Ready"][2]
         assert len(told["b.Ready"][2]) < 400
         reasons = {t["name"]: t.get("reason") for t in project(group.machine.state, {})["tasks"]}

@@ -256,7 +256,7 @@ def test_a_story_tells_where_a_task_runs_and_a_plan_foretells_a_death(running: L
     member = placed["ticks-1"]
     story = running("story", "ticks-1")
     assert re.search(rf"^\S+Z  {member} +its process has started \(restart \d\)$", story, re.M)
-    assert re.search(r"^\S+Z  - +Rebalanced: (generation|epoch) \d+: \d+ tasks assigned", story, re.M)
+    assert re.search(r"^\S+Z  - +Rebalanced: (generation|epoch) \d+: \d+ tasks? assigned", story, re.M)
     eventually(lambda: re.search(rf"{member} +ticks-1 runs under ", running("story", "ticks-1")), 30)
     assert f"now: RUNNING on {member}" in running("story", "ticks-1")
     assert "did you mean 'ticks-1'?" in running("story", "tick-1", code=1)

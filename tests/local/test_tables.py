@@ -1,5 +1,6 @@
 """Tables and what they are made of."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,9 +157,9 @@ def test_connectors_and_one_whose_worker_is_missing(view: dict[str, Any]) -> Non
         "lake",
         "files-to-kafka",
         "1/2",
-        "RUNNING",
+        "HELD",
         "100s",
-        "1 of 3 are still HELD; sources-1 waits for lake-1 until 2023-11-14T22:15:41Z at the latest",
+        "sources-1 waits for lake-1 until 2023-11-14T22:15:41Z at the latest; of 2 tasks: 1 HELD",
     ]
     assert strays[4] == "WorkerNotFound"
     assert "did you mean 'lake'?" in strays[6]
@@ -177,7 +178,9 @@ def test_a_connector_without_room_in_the_group_names_the_remedy(view: dict[str, 
     refused = [task("sources", n, "UNASSIGNED", None, reason="GroupTooLarge") for n in (-1, 0)]
     view = state_view(STORED, {("default", "lake"): replace(SEEN, leader={**LEADER, "tasks": refused})}, NOW)
     _, sources, _ = lines(tables.connectors_table(view["connectors"], NOW))
-    assert sources[-1].startswith("2 of 2 are not assigned, as the group's record at the broker has no room")
+    assert sources[-1].startswith(
+        "the group's record at the broker has no room for sources, sources-0; of 1 "
+    )
     assert "raise max.message.bytes of __consumer_offsets" in sources[-1]
     assert [s["reason"] for s in view["connectors"][0]["status"]["taskStatuses"]] == ["GroupTooLarge"] * 2
 
@@ -422,9 +425,10 @@ def test_the_age_of_a_report_is_not_that_of_what_is_learned_elsewhere() -> None:
 
 
 def test_a_task_that_starts_tells_what_it_waits_for_and_no_figures() -> None:
-    text = '{"rows_in": 0, "rows_per_s": 0.0, "trouble": "waiting for PostgreSQL at db:5432"}'
+    wait = {"for": "waiting for PostgreSQL at db:5432", "since_ms": NOW - 30_000}
+    text = json.dumps({"rows_in": 0, "rows_per_s": 0.0, "waits": [wait]})
     starting = task("a", 0, "STARTING", "lake-0", progress=text, at_ms=NOW - 60_000)
-    assert tables.task_words(starting, NOW) == "waiting for PostgreSQL at db:5432"
+    assert tables.task_words(starting, NOW) == "waiting for PostgreSQL at db:5432 (30s so far)"
 
 
 @pytest.mark.parametrize(
@@ -436,7 +440,7 @@ def test_a_task_that_starts_tells_what_it_waits_for_and_no_figures() -> None:
         "",
         '{"units": 8, "tasks": 2}',
         '{"rows_in": 5, "rows_per_s": 1.0, "lag": 3, "units": {"lines-0": {"rows_in": 5}}}',
-        '{"units": {"lines-0": {"rows_in": 5}}, "trouble": "waiting for Spark"}',
+        '{"units": {"lines-0": {"rows_in": 5}}, "waits": [{"for": "Spark", "since_ms": 1}]}',
     ],
 )
 def test_each_report_has_words_in_each_state(state: str, text: str) -> None:

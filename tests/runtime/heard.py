@@ -9,6 +9,11 @@ from cooperator.model import TaskId
 from tests.harness.support import eventually
 
 
+def texts_of(report: dict[str, Any]) -> str:
+    """What a report says that is waited for."""
+    return "; ".join(wait["for"] for wait in report.get("waits", ()))
+
+
 @dataclass
 class Heard:
     """Records every event in order: ``("started", task, attempt)``, …"""
@@ -71,3 +76,7 @@ class Heard:
     def progress_of(self, task: TaskId) -> dict[str, Any]:
         text = self.texts.get(task)
         return dict(json.loads(text)) if text else {}
+
+    def waits_of(self, task: TaskId) -> str:
+        """What the task said last that it waits for; empty for nothing."""
+        return texts_of(self.progress_of(task))

@@ -192,9 +192,9 @@ def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
         spark.produce(unique, [{"value": b"7", "partition": 1}])
         eventually(lambda: found() == ["7"], 60)
         shown = "searching 8 offsets for records that fail"
-        eventually(lambda: spark.heard.progress_of(task).get("trouble") == shown)
+        eventually(lambda: spark.heard.waits_of(task) == shown)
     finally:
         held.set()
     eventually(lambda: found() == ["0", "2", "4", "6", "7"], 60)
-    eventually(lambda: "trouble" not in spark.heard.progress_of(task))
+    eventually(lambda: not spark.heard.waits_of(task))
     spark.stop(task, other)

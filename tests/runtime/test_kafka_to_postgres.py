@@ -275,11 +275,11 @@ def test_a_database_that_is_away_for_a_while_stops_no_task(
     eventually(lambda: postgres.count(table) > 0, 60)
     postgres.stop()
     spark.produce(unique, [b"%d" % number for number in range(200, 300)])
-    eventually(lambda: "waiting for PostgreSQL" in spark.heard.progress_of(tasks[1]).get("trouble", ""), 60)
+    eventually(lambda: "waiting for PostgreSQL" in spark.heard.waits_of(tasks[1]), 60)
     postgres.start()
     eventually(lambda: postgres.count(table) >= 300, 60)
     assert postgres.query(f"SELECT number FROM {table} ORDER BY number") == [(n,) for n in range(300)]
-    eventually(lambda: "trouble" not in spark.heard.progress_of(tasks[1]), 60)
+    eventually(lambda: not spark.heard.waits_of(tasks[1]), 60)
     assert spark.unharmed(tasks)
     spark.stop(*tasks)
 

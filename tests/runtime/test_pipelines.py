@@ -189,7 +189,7 @@ def test_a_broker_that_is_away_for_a_while_stops_no_task(
     eventually(lambda: lines_in(output).total() > 0, 180, "something came through")
     broker.kill()
     wanted += write_files(tmp_path / "in", [f"later/{number}.txt" for number in range(10)], 50)
-    eventually(lambda: "trouble" in spark.heard.progress_of(reading[1]), 180, "it is said")
+    eventually(lambda: spark.heard.waits_of(reading[1]), 180, "it is said")
     broker.start()
     eventually(lambda: lines_in(output).total() >= wanted.total(), 180, "everything is there")
     assert lines_in(output) == wanted

@@ -112,14 +112,14 @@ def test_a_row_that_is_committed_late_is_not_skipped(
         late.execute(f"INSERT INTO {table} DEFAULT VALUES".encode())
         postgres.query(f"INSERT INTO {table} DEFAULT VALUES")
         waits = "waiting for the end of transactions that write to it"
-        eventually(lambda: waits in spark.heard.progress_of(tasks[1]).get("trouble", ""), 60)
+        eventually(lambda: waits in spark.heard.waits_of(tasks[1]), 60)
         assert numbers(spark, unique) == []
         late.commit()
     finally:
         late.close()
     eventually(lambda: len(numbers(spark, unique)) == 2, 60)
     assert numbers(spark, unique) == [1, 2]
-    eventually(lambda: "trouble" not in spark.heard.progress_of(tasks[1]), 60)
+    eventually(lambda: not spark.heard.waits_of(tasks[1]), 60)
     spark.stop(*tasks)
 
 

@@ -16,14 +16,14 @@ from cooperator.connectors.options import Options
 from cooperator.connectors.references import Resolver
 from cooperator.connectors.topics import GroupCluster
 from cooperator.model import INSTANCE, TaskId
-from cooperator.runtime import TaskSpec, attempt, jobs
+from cooperator.runtime import TaskSpec, attempt, jobs, progress
 from cooperator.runtime.attempt import Run
 from cooperator.runtime.failures import Failures
 from cooperator.runtime.inline import InlineRuntime
 from cooperator.runtime.jobs import Work, run_instance, run_task
 from cooperator.runtime.lag import LagPool
 from tests.harness.support import eventually
-from tests.runtime.heard import Heard
+from tests.runtime.heard import Heard, texts_of
 
 TASK, INSTANCE_OF_IT = TaskId("orders", 0), TaskId("orders", INSTANCE)
 
@@ -52,6 +52,9 @@ class RunningJob:
 
     def last(self, key: str) -> str:
         return str(self.reports[-1].get(key, "")) if self.reports else ""
+
+    def waits(self) -> str:
+        return texts_of(self.reports[-1]) if self.reports else ""
 
 
 @contextmanager
@@ -102,6 +105,8 @@ def rows_of(port: int, **more: str) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_REPORT_S", 0.05)
+    monkeypatch.setattr(progress, "SHOWN_AFTER_S", 0.0)
+    monkeypatch.setattr(progress, "OVER_AFTER_S", 0.0)
     monkeypatch.setattr(postgres, "_CONNECT_S", 1)
 
 
@@ -109,10 +114,10 @@ def test_an_unreachable_database_is_reported_during_the_wait(silent_port: int, t
     config = rows_of(silent_port, **{"task.units": "orders"})
     with starting(find("postgres-to-kafka"), config, tmp_path) as begun:
         waiting = f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: "
-        eventually(lambda: begun.last("trouble") == f"{waiting}no answer yet")
+        eventually(lambda: begun.waits() == f"{waiting}no answer yet")
         assert begun.last("note") == "opening orders"
-        eventually(lambda: "timeout" in begun.last("trouble"))
-        assert all(each["trouble"].startswith(waiting) for each in begun.reports if "trouble" in each)
+        eventually(lambda: "timeout" in begun.waits())
+        assert all(text.startswith(waiting) for text in map(texts_of, begun.reports) if text)
         assert not begun.has_started.is_set()
 
 
@@ -125,18 +130,16 @@ def test_an_unreachable_database_is_reported_within_ten_seconds_with_the_times_o
     config = rows_of(silent_port, **{"task.units": "orders"})
     with starting(find("postgres-to-kafka"), config, tmp_path) as begun:
         waiting = f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: no answer yet"
-        eventually(lambda: begun.last("trouble") == waiting, 10)
+        eventually(lambda: begun.waits() == waiting, 10)
         assert not begun.has_started.is_set()
 
 
 def test_an_instance_reports_it_while_it_looks_for_units(silent_port: int, tmp_path: Path) -> None:
     with starting(find("postgres-to-kafka"), rows_of(silent_port), tmp_path, task=INSTANCE_OF_IT) as begun:
         eventually(
-            lambda: (
-                begun.last("trouble") == f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: no answer yet"
-            )
+            lambda: begun.waits() == f"waiting for PostgreSQL at 127.0.0.1:{silent_port}: no answer yet"
         )
-        eventually(lambda: "timeout" in begun.last("trouble"))
+        eventually(lambda: "timeout" in begun.waits())
         seen = len(begun.reports)
         eventually(lambda: len(begun.reports) >= seen + 2, what="it looks again")
         assert "no answer yet" not in str(begun.reports[seen:]), "the reason stays during retries"
@@ -160,10 +163,10 @@ def test_a_task_that_waits_for_spark_reports_it(tmp_path: Path) -> None:
     is_up = threading.Event()
     config = {"connector.class": "slow", "task.units": "a,b,c,d"}
     with starting(Slow(), config, tmp_path, session=lambda halt: is_up.wait()) as begun:
-        eventually(lambda: begun.last("trouble") == "waiting for Spark to start")
+        eventually(lambda: begun.waits() == "waiting for Spark to start")
         assert begun.last("note") == "opening a, b, c and 1 more"
         is_up.set()
-        eventually(lambda: not begun.last("trouble"))
+        eventually(lambda: not begun.waits())
         assert begun.last("note"), "its units are still opening"
 
 
@@ -175,7 +178,7 @@ def test_a_task_whose_pattern_a_later_release_refuses_is_opened(tmp_path: Path) 
         raise Cancelled
 
     with starting(find("kafka-to-files"), {**config, "task.units": "bc-0"}, tmp_path, session) as begun:
-        eventually(lambda: begun.last("trouble") == "waiting for Spark to start")
+        eventually(lambda: begun.waits() == "waiting for Spark to start")
 
 
 def test_an_attempt_that_waits_for_its_predecessor_reports_it(
@@ -187,5 +190,5 @@ def test_an_attempt_that_waits_for_its_predecessor_reports_it(
     inline.start(spec, 1)
     heard.wait(task, ("started", 1))
     inline.start(spec, 2)
-    eventually(lambda: heard.progress_of(task) == {"trouble": "waiting for the previous attempt to end"})
+    eventually(lambda: heard.waits_of(task) == "waiting for the previous attempt to end")
     heard.wait(task, ("started", 1), ("stopped", 1), ("started", 2))

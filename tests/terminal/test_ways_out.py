@@ -210,7 +210,7 @@ def view(text: str, state: str) -> dict[str, Any]:
         "state": state,
         "member": text,
         "at_ms": NOW,
-        "progress": json.dumps({"note": text, "trouble": text}),
+        "progress": json.dumps({"note": text, "waits": [{"for": text, "since_ms": 1, "parts": [text]}]}),
         "trace": text,
         "reason": text,
         "held_for": text,

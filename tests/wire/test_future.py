@@ -274,7 +274,7 @@ REPORT = (
     "lag",
     "units",
     "tasks",
-    "trouble",
+    "waits",
     "note",
     "last_error",
     "newer",
@@ -291,7 +291,8 @@ def test_a_report_of_progress_of_any_form_has_figures_or_none(report: dict[str, 
 
 
 def test_a_report_of_progress_with_more_fields_is_the_same() -> None:
-    report = {"rows_in": 9, "rows_per_s": 2.0, "lag": 3, "trouble": "waits", "units": {"a-0": {"batch": 1}}}
+    waits = [{"for": "waiting for Spark", "since_ms": 1}]
+    report = {"rows_in": 9, "rows_per_s": 2.0, "lag": 3, "waits": waits, "units": {"a-0": {"batch": 1}}}
     task = {"state": "RUNNING", "trace": "", "at_ms": 1}
     plain, more = (
         reported({**task, "progress": json.dumps(each)}, 1) for each in (report, with_newer(report))

@@ -1,6 +1,5 @@
 """The first half of a step: updates what is known from an event."""
 
-import json
 from dataclasses import replace
 
 from cooperator.agent import reports
@@ -33,17 +32,9 @@ from cooperator.agent.state import IllegalStep, Phase, Post, Settings, State, Ta
 from cooperator.agent.statuses import say
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
 from cooperator.model.throttle import Throttle
+from cooperator.model.waits import names_a_wait
 
 _RUNS = (Phase.STARTING, Phase.RUNNING)
-
-
-def _waits(progress: str) -> bool:
-    """Whether a task's progress names something that it waits for."""
-    try:
-        report = json.loads(progress)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(report, dict) and bool(report.get("trouble"))
 
 
 class Learner:
@@ -278,7 +269,7 @@ class Learner:
         if task is None or task.phase not in _RUNS:
             return
         # A wait that is over must not stand until the next interval: it would be read as going on.
-        is_over = task.said is not None and _waits(task.said[1]) and not _waits(event.text)
+        is_over = task.said is not None and names_a_wait(task.said[1]) and not names_a_wait(event.text)
         self._state.tasks[event.task] = replace(task, progress=task.progress.offer(event.text, is_over))
 
     def _alive(self, key: TaskId, attempt: int) -> Task | None:

@@ -18,10 +18,11 @@ from cooperator.agent.synchronized import SynchronizedSupervisor
 from cooperator.leader.endpoint import MetricsPage
 from cooperator.model import TaskId
 from cooperator.model.status import RATE_VALID_MS
+from cooperator.model.waits import read
 from cooperator.runtime import RuntimeListener
 
 _LABELS = ("connector", "task")
-_OF_NOW: Final = ("rows_per_s", "lag", "state_rows", "state_bytes", "state_commit_ms")
+_OF_NOW: Final = ("rows_per_s", "lag", "waits", "state_rows", "state_bytes", "state_commit_ms")
 """Report fields that describe the moment; the others are counts, which stay true."""
 
 
@@ -43,7 +44,9 @@ class MetricsListener:
         self._failed_s: dict[TaskId, float] = {}
 
     def of(self, task: TaskId) -> dict[str, Any]:
-        """``starts``, ``failures``, ``failed_s`` (Unix time, 0: never), and the task's progress."""
+        """``starts``, ``failures``, ``failed_s`` and ``waiting_s`` (Unix times of the last failure and of the
+        beginning of its wait; 0: none), and the task's progress.
+        """
         with self._lock:
             progress = self._progress.get(task, {})
             if progress.get("rows_per_s") and self._clock() > self._reported_s[task] + RATE_VALID_MS / 1000:
@@ -55,6 +58,7 @@ class MetricsListener:
                 "starts": self._starts.get(task, 0),
                 "failures": self._failures.get(task, 0),
                 "failed_s": self._failed_s.get(task, 0.0),
+                "waiting_s": min((wait.since_ms / 1000 for wait in read(progress)), default=0.0),
             }
 
     def keep(self, tasks: Iterable[TaskId]) -> None:
@@ -138,6 +142,11 @@ def _of_tasks(reports: dict[TaskId, tuple[str, dict[str, Any]]]) -> Iterable[Met
         "rows_per_s": GaugeMetricFamily(
             "cooperator_task_rows_in_per_second",
             "Rows read per second, over the last seconds",
+            labels=_LABELS,
+        ),
+        "waiting_s": GaugeMetricFamily(
+            "cooperator_task_waiting_since_timestamp_seconds",
+            "Unix time since which the task waits for something; 0: it waits for nothing",
             labels=_LABELS,
         ),
         "state_rows": GaugeMetricFamily(

@@ -16,7 +16,7 @@ from cooperator.local.layout import StateDir, read_cluster
 from cooperator.local.options import existing_state
 from cooperator.local.store import ManifestStore
 from cooperator.model import is_amiss
-from cooperator.model.text import choice
+from cooperator.model.text import choice, counted
 from cooperator.scenarios.changes import Resize
 from cooperator.scenarios.snapshot import LedBy, Snapshot
 
@@ -95,6 +95,7 @@ def regrouped(snapshot: Snapshot, change: Resize) -> tuple[Resize, tuple[str, ..
     units = [unit for group in old for unit in group]
     new = connector.groups(units, change.tasks, old)
     affected = frozenset(n for n, group in enumerate(old) if n >= len(new) or new[n] != group)
-    capped = f"--tasks-max {name}={change.tasks} exceeds its number of units: {len(new)} tasks run"
+    found = counted(len(new), "task")
+    capped = f"--tasks-max {name}={change.tasks} exceeds its number of units: there will be {found}"
     notes = (capped,) if len(new) < change.tasks else ()
     return replace(change, tasks=len(new), affected=affected), notes

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cooperator.connectors.base import Cancelled, UnitContext
 from cooperator.connectors.parts import NUMBER, as_relation
 from cooperator.connectors.transform import first_line
+from cooperator.model.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +194,7 @@ def _searched(
     """Returns the rows that the conversion fails for, in order. ``reason`` is the error of all together."""
     began, count = time.monotonic(), rows.num_rows
     log.info("%s: searching %d records for failing ones: %s", context.unit, count, first_line(reason))
-    context.say(f"searching {count} records for failing ones")
+    context.say(f"searching {counted(count, 'record')} for failing ones")
     try:
         failed = _failures(rows, session, conversion, reason)
         if context.cancelled.is_set():

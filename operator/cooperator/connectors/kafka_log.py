@@ -36,6 +36,7 @@ from cooperator.connectors.topics import (
     refuse_own_topic,
 )
 from cooperator.log_lines import LibrdkafkaLog
+from cooperator.model.text import counted
 from cooperator.supervision import closing_aside
 
 log = logging.getLogger(__name__)
@@ -167,8 +168,9 @@ def ensure_unit_topic(
     if found < wanted:
         # A record would wait for its partition without end.
         raise TopicMisconfigured(
-            f"topic {topic} has {found} partitions, and the markers of batches need {wanted}: add some "
-            f"(kafka-topics --alter --topic {topic} --partitions {wanted}), then restart the connector"
+            f"topic {topic} has {counted(found, 'partition')}, and the markers of batches need {wanted}: "
+            f"add some (kafka-topics --alter --topic {topic} --partitions {wanted}), then restart the "
+            "connector"
         )
 
 

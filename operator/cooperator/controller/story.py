@@ -1,14 +1,16 @@
 """Events for people: what has happened between two statuses of a leader. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cooperator.host.known import Leader
+from cooperator.host.progress import report_of
 from cooperator.leader.observability.durations import round_of
 from cooperator.model import is_amiss
 from cooperator.model.text import counted
 from cooperator.model.trace import error_of
+from cooperator.model.waits import read
 from cooperator.terminal.tables import name_of
 
 
@@ -26,7 +28,10 @@ _LISTED = 5
 
 
 def happenings(before: Leader, now: Leader) -> Iterator[Happening]:
-    """Yield rebalances, holds, their ends, failures, refusals. The first status yields nothing: it is old."""
+    """Yield rebalances, holds, their ends, waits, failures, refusals.
+
+    The first status yields nothing: it is old.
+    """
     if not before or not now or now.get("stale"):
         return
     yield from _rebalances(before, now)
@@ -42,7 +47,7 @@ def _rebalances(before: Leader, now: Leader) -> Iterator[Happening]:
         if each["assigned"] or each["revoked"]:
             yield Happening(
                 "Rebalanced",
-                f"{name_of(each)}: {each['assigned']} tasks assigned, {each['revoked']} "
+                f"{name_of(each)}: {counted(each['assigned'], 'task')} assigned, {each['revoked']} "
                 f"revoked ({each['cause'] or 'no cause known'}{_by(each)})",
             )
 
@@ -55,6 +60,7 @@ def _by(rebalance: Mapping[str, Any]) -> str:
 def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
     earlier = {task["name"]: task for task in before.get("tasks", ())}
     held: dict[str, list[str]] = {}
+    waiting: dict[tuple[str, str], list[str]] = {}
     for task in now.get("tasks", ()):
         was = earlier.get(task["name"], {})
         if "held_for" in task and was.get("held_for") != task["held_for"]:
@@ -67,17 +73,27 @@ def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
                 True,
                 task["connector"],
             )
+        waits = read(report_of(task))
+        # Texts of one wait may change with each attempt, and each would be an event.
+        if waits and not read(report_of(was)):
+            waiting.setdefault((task["connector"], waits[0].text), []).append(task["name"])
         if was.get("held_for") and "held_for" not in task and task["member"]:
             back = "is back at" if task["member"] == was["held_for"] else "has moved to"
             yield Happening("HoldEnded", f"{task['name']} {back} {task['member']}", False, task["connector"])
+    for (connector, text), names in sorted(waiting.items()):
+        yield Happening("TaskWaits", f"{_listed(names)}: {text[:300]}", True, connector)
     for identity, names in sorted(held.items()):
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         yield Happening(
             "TasksHeld",
             f"{counted(len(names), 'task')} {'waits' if len(names) == 1 else 'wait'} for {identity}: "
-            f"{', '.join(names[:_LISTED])}{more}",
+            f"{_listed(names)}",
             True,
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def _conditions(before: Leader, now: Leader) -> Iterator[Happening]:

@@ -8,6 +8,7 @@ Four conditions of a Worker summarize the others, for tools that do not know coo
 * ``Settled``: the group is at rest: no task moves, waits or starts.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,8 +20,8 @@ from cooperator.crd.connector import Connector, State
 from cooperator.crd.projection import Projection, Sentence, Time, Word, timestamp
 from cooperator.crd.worker import Worker
 from cooperator.model.status import GROUP_TOO_LARGE, HUNG, LASTING_FAILURES
-from cooperator.model.text import suggestion
-from cooperator.model.trace import error_of
+from cooperator.model.text import counted, suggestion
+from cooperator.model.trace import error_of, in_words
 
 
 class ConditionStatus(StrEnum):
@@ -144,8 +145,8 @@ def connector_conditions(
 
     ``found`` comes from :func:`worker_found`. ``tasks`` are the leader's reports on its tasks and its
     instance, each with ``name``, ``state``, ``trace``, ``next_attempt_ms`` if a failed one will be restarted
-    automatically, ``held_for`` and ``held_until_ms`` while it is held, and ``waits_for`` if it waits for
-    something; None while no leader reports any. ``problems`` say why its spec or its config was refused.
+    automatically, ``held_for`` and ``held_until_ms`` while it is held, and its ``waits``, the longest first;
+    None while no leader reports any. ``problems`` say why its spec or its config was refused.
     ``withheld`` says why it is not started, and which other Connector conflicts with it. ``refused`` says why
     the broker rejects its configuration record. ``deletion`` says what its deletion waits for.
     """
@@ -291,41 +292,83 @@ def _first_missing(known: Mapping[str, Condition]) -> _Verdict:
 def _of_tasks(state: State, tasks: Sequence[Mapping[str, Any]]) -> _Verdict:
     failed = [t for t in tasks if t["state"] == "FAILED" and "next_attempt_ms" not in t]
     if failed and state is not State.STOPPED:
-        words = error_of(failed[0]["trace"])
+        words = in_words(error_of(failed[0]["trace"]))
         reason = failed[0].get("reason", "")
         return _Verdict(
             reason if reason in LASTING_FAILURES else "TasksFailed",
-            f"failed permanently: {_named(failed)}: {words}; fix the cause, then restart",
+            f"{words} ({_named(failed)} failed for good); fix the cause, then restart",
             lasting=True,
         )
     refused = [t for t in tasks if t["state"] == "UNASSIGNED" and t.get("reason") == GROUP_TOO_LARGE]
     if refused and state is not State.STOPPED:
         return _Verdict(
             GROUP_TOO_LARGE,
-            f"{len(refused)} of {len(tasks)} are not assigned, as the group's record at the broker has no "
-            f"room for them: {_named(refused)}; raise max.message.bytes of __consumer_offsets (noticed "
+            f"the group's record at the broker has no room for {_named(refused)}; "
+            f"{_counted(refused, tasks)}; raise max.message.bytes of __consumer_offsets (noticed "
             "within a minute), delete Connectors of this Worker, or delete this one and create it for "
             "another Worker",
             lasting=True,
         )
-    at_rest = _AT_REST[state]
     if state is not State.STOPPED and not any(task.get("task", 0) < 0 for task in tasks):
         return _Verdict("Starting", "the connector's instance is not assigned yet")
-    pending = [task for task in tasks if task["state"] not in at_rest]
+    pending = _pending(state, tasks)
     if pending:
-        states = sorted({str(task["state"]) for task in pending})
-        message = f"{len(pending)} of {len(tasks)} are still {', '.join(states)}"
-        again = next((task for task in pending if "next_attempt_ms" in task), None)
-        held = max((task for task in pending if "held_for" in task), key=_held_until_ms, default=None)
-        if held is not None:
-            until = timestamp(_held_until_ms(held))
-            message = f"{message}; {held['name']} waits for {held['held_for']} until {until} at the latest"
-        elif again is not None:
-            message = f"{message}; {again['name']} will be retried: {error_of(again['trace'])}"
-        elif (waits := next((task for task in pending if task.get("waits_for")), None)) is not None:
-            message = f"{message}; {waits['name']}: {waits['waits_for']}"
-        return _Verdict("Progressing", message)
+        return _Verdict("Progressing", "; ".join(filter(None, (_cause(pending), _counted(pending, tasks)))))
+    waiting = [task for task in tasks if task.get("waits")]
+    if waiting and state is State.RUNNING:
+        return _Verdict("Waiting", _waited(waiting))
     return _Verdict()
+
+
+def _pending(state: State, tasks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The tasks that are not as asked yet."""
+    return [task for task in tasks if task["state"] not in _AT_REST[state]]
+
+
+def _cause(pending: Sequence[Mapping[str, Any]]) -> str:
+    """Why the first of these tasks is not as asked, and what for it waits; empty if that is not known."""
+    held = max((task for task in pending if "held_for" in task), key=_held_until_ms, default=None)
+    if held is not None:
+        until = timestamp(_held_until_ms(held))
+        return f"{held['name']} waits for {held['held_for']} until {until} at the latest"
+    again = next((task for task in pending if "next_attempt_ms" in task), None)
+    if again is not None:
+        return f"{in_words(error_of(again['trace']))} ({again['name']} will be retried)"
+    waiting = [task for task in pending if task.get("waits")]
+    return _waited(waiting) if waiting else ""
+
+
+def _waited(waiting: Sequence[Mapping[str, Any]]) -> str:
+    """The longest wait of these tasks, with who waits for the same."""
+    longest = min((task["waits"][0] for task in waiting), key=lambda wait: wait.since_ms)
+    same = [task for task in waiting if any(wait.text == longest.text for wait in task["waits"])]
+    units = f"; {longest.named}" if longest.parts else ""
+    return f"{longest.text} ({_named(same)}{units}; since {timestamp(longest.since_ms)})"
+
+
+def _counted(pending: Sequence[Mapping[str, Any]], tasks: Sequence[Mapping[str, Any]]) -> str:
+    """How many tasks are in which state yet, as people count tasks: without the instance."""
+    states = Counter(str(task["state"]) for task in pending if task.get("task", 0) >= 0)
+    all_tasks = counted(sum(task.get("task", 0) >= 0 for task in tasks), "task")
+    if states:
+        listed = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+        return f"of {all_tasks}: {listed}"
+    return f"the connector's instance is {pending[0]['state']}"
+
+
+def connector_state(state: State, tasks: Sequence[Mapping[str, Any]]) -> str:
+    """The state of a Connector: the worst of its instance's and its tasks'; ``WAITING`` if one of them runs
+    but waits for something, and ``Unknown`` without an instance.
+
+    ``tasks``: as in :func:`connector_conditions`.
+    """
+    instance = next((str(task["state"]) for task in tasks if task.get("task", 0) < 0), "Unknown")
+    pending = {str(task["state"]) for task in _pending(state, tasks)}
+    if worst := [each for each in _WORST_FIRST if each in pending]:
+        return worst[0]
+    if state is State.RUNNING and instance != "Unknown" and any(task.get("waits") for task in tasks):
+        return "WAITING"
+    return instance
 
 
 def _named(tasks: Sequence[Mapping[str, Any]]) -> str:
@@ -337,6 +380,10 @@ def _held_until_ms(task: Mapping[str, Any]) -> int:
     return int(task["held_until_ms"])
 
 
+_WORST_FIRST: Final = (
+    *("FAILED", "RESTARTING", "UNASSIGNED", "HELD"),
+    *("STOPPING", "STARTING", "PAUSED", "STOPPED", "RUNNING"),
+)
 _AT_REST: Final[Mapping[State, frozenset[str]]] = {
     State.RUNNING: frozenset({"RUNNING"}),
     State.PAUSED: frozenset({"PAUSED"}),

@@ -62,7 +62,7 @@ def definitions() -> dict[str, Schema]:
             _root(Connector, ConnectorSpec, ConnectorStatus, [STAYS_WITH_ITS_WORKER, _connector_name()]),
             columns=[
                 ("Ready", "string", f"{_READY}.status", "whether the desired state is reached"),
-                ("State", "string", ".status.state", "state of the connector's instance"),
+                ("State", "string", ".status.state", "the worst state of the instance and the tasks"),
                 ("Tasks", "string", ".status.taskSummary", "running and desired tasks"),
                 (
                     "Held",

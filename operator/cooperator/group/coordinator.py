@@ -39,6 +39,7 @@ from cooperator.group.library import (
 from cooperator.group.listener import Joined, Round
 from cooperator.group.planning import await_done, await_plan
 from cooperator.group.takeover import PROTOCOL_TYPE, Answer
+from cooperator.model.text import counted
 from cooperator.wire import Role
 
 _TICK_MS: Final = 1_000
@@ -287,8 +288,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             metadata = sum(len(member.metadata) for member in round_.members)
             raise failures.AssignmentRefused(
                 f"the broker did not store the assignments of generation {round_.generation} "
-                f"({len(round_.members)} members, {size:,} bytes of assignments, {metadata:,} of metadata, "
-                f"in one record; it says {type(e).__name__}): if that is above its message.max.bytes "
+                f"({counted(len(round_.members), 'member')}, {size:,} bytes of assignments, {metadata:,} of "
+                f"metadata, in one record; it says {type(e).__name__}): if that is above its message.max.bytes "
                 "(1 MB by default), raise max.message.bytes of __consumer_offsets, or run fewer tasks here"
             ) from e
 

@@ -14,6 +14,7 @@ from cooperator.group.coordinator import Coordinator
 from cooperator.group.failures import delay_ms, explain
 from cooperator.group.guarded_listener import GuardedListener
 from cooperator.group.library import errors, sleep_ms, wake
+from cooperator.model.text import counted
 
 _REASON: Final = "the leader has proof of its end"
 _LOOK_AGAIN_MS: Final = 100
@@ -83,4 +84,4 @@ class Evictor:
         with self._lock:
             self._due -= set(batch)
         # The round that this triggers waits for us, too; a heartbeat would tell us later.
-        self._coordinator.ask_rejoin(f"has evicted {len(batch)} members")
+        self._coordinator.ask_rejoin(f"has evicted {counted(len(batch), 'member')}")

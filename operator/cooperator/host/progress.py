@@ -9,11 +9,12 @@ from typing import Any, Final
 from cooperator.model import LEARNERS_VALID_MS, TaskState
 from cooperator.model.status import RATE_VALID_MS
 from cooperator.model.trace import error_of
+from cooperator.model.waits import Wait, read
 
 _SHORT: Final = 2_000
 _MOST: Final = 2**53
 """Larger numbers are no figures: JSON's readers, and the API server, do not keep them."""
-_TEXTS: Final = ("trouble", "note")
+_TEXTS: Final = ("note",)
 _STATE: Final = ("state_rows", "state_bytes", "state_commit_ms")
 _NUMBERS: Final = ("lag", "rows_in", "rows_out", "rows_per_s", "tasks", "failures", "more_units", *_STATE)
 
@@ -28,7 +29,7 @@ class Reported:
     * ``last_error``: empty if none.
     * ``short``: the report as JSON, without its units if it is too long for a status.
     * ``is_expired``: its rate is too old to be shown.
-    * ``waits_for``: empty for nothing.
+    * ``waits``: what it waits for, the longest wait first.
     """
 
     lag: int | None = None
@@ -36,7 +37,7 @@ class Reported:
     last_error: str = ""
     short: str = ""
     is_expired: bool = False
-    waits_for: str = ""
+    waits: tuple[Wait, ...] = ()
     state_rows: int | None = None
     state_bytes: int | None = None
     state_commit_ms: int | None = None
@@ -57,7 +58,7 @@ def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
     error = error_of(task.get("trace", ""))
     short = task.get("progress", "")
     if len(short) > _SHORT:
-        names = (*_NUMBERS, *_TEXTS, "last_error")
+        names = (*_NUMBERS, *_TEXTS, "waits", "last_error")
         short = json.dumps({name: value for name, value in report.items() if name in names})
     return Reported(
         lag=_count(lag),
@@ -65,7 +66,7 @@ def reported(task: Mapping[str, Any], now_ms: int) -> Reported:
         last_error=error or (str(last.get("text", "")) if isinstance(last, Mapping) else ""),
         short=short,
         is_expired=is_expired,
-        waits_for=str(report.get("trouble") or ""),
+        waits=read(report),
         **{name: _count(report.get(name)) for name in _STATE},
     )
 

@@ -16,7 +16,7 @@ from cooperator.crd import (
     worker_found,
 )
 from cooperator.crd.choices import GroupPolicy
-from cooperator.crd.conditions import INVALID_SPEC, REPLICA_FAILURE
+from cooperator.crd.conditions import INVALID_SPEC, REPLICA_FAILURE, connector_state
 from cooperator.crd.status import (
     AdoptedStatus,
     HeldTaskStatus,
@@ -177,16 +177,15 @@ def connector_status(
     """
     name = connector.connector_name
     tasks = [task for task in leader.get("tasks", ()) if task["connector"] == name]
-    instance = next((task for task in tasks if task["task"] < 0), None)
     found = worker_found(connector, workers)
     worker = _worker_of(connector, workers)
-    state = str(instance["state"]) if instance else "Unknown"
     reports = [reported(task, now_ms) for task in tasks]
     of_tasks = [report for task, report in zip(tasks, reports, strict=True) if task["task"] >= 0]
     own_tasks = [task for task in tasks if task["task"] >= 0]
     has_figures = is_known(leader)
     counts = _counts(own_tasks) if has_figures else None
-    waiting = [{**task, "waits_for": report.waits_for} for task, report in zip(tasks, reports, strict=True)]
+    waiting = [{**task, "waits": report.waits} for task, report in zip(tasks, reports, strict=True)]
+    state = connector_state(connector.spec.state, waiting)
     return ConnectorStatus(
         observed_generation=connector.metadata.generation,
         state=state if found.status is ConditionStatus.TRUE else found.reason,

@@ -9,6 +9,7 @@ from cooperator.leader.fitting import Fitted
 from cooperator.leader.group_record import OVERHEAD_BYTES, GroupRecord
 from cooperator.model import Epoch, Member
 from cooperator.model.java import KnownNames
+from cooperator.model.text import counted
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
@@ -151,9 +152,11 @@ def refusal(fitted: Fitted, record: GroupRecord, limit_bytes: int) -> str:
         of = Counter(task.connector for task in refused)
         listed = [f"{name} ({count})" for name, count in list(of.items())[:_NAMED]]
         more = f" and {len(of) - _NAMED} more" if len(of) > _NAMED else ""
-        what = f"{len(refused)} tasks of {', '.join(listed)}{more} are not assigned, as they do not fit into"
+        what = (
+            f"not assigned: {counted(len(refused), 'task')} of {', '.join(listed)}{more}; no room is left in"
+        )
     elif fitted.stuck:
-        what = f"{fitted.stuck} tasks stay where they are, as their revocations do not fit into"
+        what = f"not moved: {counted(fitted.stuck, 'task')}; there is no room for a revocation in"
     else:
         what = "not even the members' reports fit into"
     needed_bytes = max(fitted.needed_bytes, record.least_bytes) + OVERHEAD_BYTES

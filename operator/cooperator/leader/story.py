@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from cooperator.leader import events as ev
 from cooperator.leader.state import LeaderState
+from cooperator.model.text import counted
 
 _LINES: Final = 2_000
 _SHOWN: Final = 5
@@ -104,15 +105,15 @@ def description_of(instruction: ev.Instruction) -> str:
             return f"save the memory of {memory.term}.{memory.generation}"
         case ev.SaveGroup(number, records, memory):
             also = "" if memory is None else f", and the memory of term {memory.term}"
-            return f"save {len(records)} records of the group (write {number}){also}"
+            return f"save {counted(len(records), 'record')} of the group (write {number}){also}"
         case ev.AnswerReport():
             return ""
         case ev.SavePolicy(policy):
             return f"save the policy {policy.name.value}"
         case ev.Answer(generation, assignments, written):
-            return f"answer {generation}: {len(assignments)} members, {len(written)} are assigned something"
+            return f"answer {generation}: {counted(len(assignments), 'member')}, {len(written)} assigned something"
         case ev.WriteConfig(records, why):
-            return f"write {len(records)} config records: {why}"
+            return f"write {counted(len(records), 'config record')}: {why}"
         case ev.MakeSessionKey():
             return "make a session key"
         case ev.RequestRejoin(reason):

@@ -12,6 +12,7 @@ from cooperator.logs.errors import LogTimeout, LogUnavailable, WriterFenced
 from cooperator.logs.outages import OnOutage, Outages
 from cooperator.logs.progress import Progress
 from cooperator.logs.transport import Batch, Follower
+from cooperator.model.text import counted
 from cooperator.wire import Record
 
 
@@ -210,7 +211,9 @@ class MemoryTopicWriter:
     def flush(self, timeout_ms: int) -> None:
         with self._broker.changed:
             if not self._broker.changed.wait_for(lambda: not self._waiting, timeout_ms / 1000):
-                raise LogTimeout(f"topic {self._topic}: {len(self._waiting)} records could not be written")
+                raise LogTimeout(
+                    f"topic {self._topic}: {counted(len(self._waiting), 'record')} could not be written"
+                )
 
     def close(self, timeout_ms: int) -> None:
         with self._broker.changed:

@@ -13,6 +13,7 @@ _AT: Final = re.compile(r"^[ \t]+at ", re.MULTILINE)
 """Matches within a line: with line breaks, a search over empty lines takes quadratic time."""
 _READ: Final = 200_000
 """Upper limit of characters in which a root error is searched."""
+_JVM_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*: *")
 _THROWABLE: Final = re.compile(r"[\w.$]+(: |\Z)")
 
 
@@ -37,6 +38,11 @@ def error_of(trace: str) -> str:
         # "An error occurred while calling o42.start." says nothing; the JVM's message follows.
         return named[1].removeprefix(":").strip()
     return named[0] if named else ""
+
+
+def in_words(error: str) -> str:
+    """Return ``error`` without the class of the JVM that it begins with: users look for the cause."""
+    return _JVM_CLASS.sub("", error) or error
 
 
 def _begins_with_error(lines: Sequence[str]) -> bool:

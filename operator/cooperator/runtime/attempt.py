@@ -7,12 +7,14 @@ returns (or raises) only when nothing of the task runs any more, which is what m
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 
 from cooperator.model import TaskId, thread_name
+from cooperator.model.waits import Wait
 from cooperator.runtime.api import RuntimeListener
 from cooperator.runtime.progress import waiting_progress
 from cooperator.runtime.traces import describe, lasting_reason
@@ -123,7 +125,8 @@ class Attempt:
         name_native_thread(partial(thread_name, self._task))
         if self.previous is not None:
             if not self.previous.wait(_PATIENCE_S):
-                text = waiting_progress("waiting for the previous attempt to end")
+                now_ms = int(time.time() * 1000)
+                text = waiting_progress(Wait("waiting for the previous attempt to end", now_ms))
                 self._listener.progress(self._task, self.attempt, text)
                 self.previous.wait()
             self.previous = None

@@ -103,7 +103,7 @@ def run_task(work: Work, run: Run) -> None:
                 owner=work.owner,
                 checkpoint=checkpoint(work.checkpoints, work.task.connector, name),
                 cancelled=halt,
-                session=_said(waits.of(f"{name}: Spark"), work, halt),
+                session=_said(waits.of(name, "Spark"), work, halt),
                 say=waits.of(name),
                 is_first=layout is None or name in layout.first,
                 epoch=work.epoch,
@@ -140,8 +140,8 @@ def _run_whole_task(
         units=options.task_units,
         owner=work.owner,
         cancelled=halt,
-        session=_said(waits.of(f"{name}: Spark"), work, halt),
-        say=waits.of(name),
+        session=_said(waits.of("", "Spark"), work, halt),
+        say=waits.of(),
         checkpoint=lambda unit: checkpoint(work.checkpoints, work.task.connector, unit),
         epoch=work.epoch,
         attempt=work.attempt,
@@ -224,7 +224,7 @@ def _watch(
         records = lag.look({name: unit.end for name, unit in known.items()})
         failed = work.failures.of(work.task)
         waiting = [name for name, unit in progress.items() if unit is None]
-        text = task_progress(known, rows_per_s, waits.text(), records, failed, waiting, rows_out)
+        text = task_progress(known, rows_per_s, waits.shown(), records, failed, waiting, rows_out)
         report_at, rows = time.monotonic() + _REPORT_S, rows_now
         if text != reported:
             report(text)
@@ -351,7 +351,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
     failed, said = False, ""
 
     def report() -> None:
-        text = instance_progress(len(known), len(published or ()), options.tasks_max, waits.text())
+        text = instance_progress(len(known), len(published or ()), options.tasks_max, waits.shown())
         run.progress(resolved.scrub(text))
 
     def say(text: str) -> None:
@@ -359,7 +359,7 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
         said = text
         # The last error is more helpful than what the next attempt waits for.
         if not failed:
-            waits.of("source")(text)
+            waits.of()(text)
 
     def look() -> Sequence[str]:
         """Looks for units; while that is slow it reports what it waits for."""
@@ -385,12 +385,12 @@ def run_instance(work: Work, listener: RuntimeListener, run: Run) -> None:
             if isinstance(error, OptionError) or lasting_reason(error):
                 raise
             log.info("connector %s: %s", work.task.connector, resolved.scrub(str(error)))
-            waits.of("source")(str(error) or type(error).__name__)
+            waits.of()(str(error) or type(error).__name__)
             wait_s, retry_s = retry_s, min(retry_s * 2, _RETRY_MAX_S)
             failed = True
         else:
             failed = False
-            waits.of("source")(said)
+            waits.of()(said)
             retry_s = _RETRY_S
             earlier = work.committed if published is None else published
             configs = task_configs(work.connector, work.config, known, options.tasks_max, earlier)

@@ -170,7 +170,8 @@ def progress(task: Row, now_ms: int) -> str:
         words.append(f"state of {counted(report['state_rows'], 'row')} and {size}")
     if report.get("lag"):
         words.append(f"{report['lag']:,} behind")
-    words += [str(report[key]) for key in ("trouble", "note") if report.get(key)]
+    words += [f"{wait.text} ({age(wait.since_ms, now_ms)} so far)" for wait in figures.waits]
+    words += [str(report["note"])] if report.get("note") else []
     if has_figures and is_old(task, now_ms):
         words.append(f"as of {age(task['at_ms'], now_ms)} ago" if task.get("at_ms") else "of unknown age")
     # Not as old as the task's own report: members report every few seconds what they learn.
@@ -185,8 +186,8 @@ def is_old(task: Row, now_ms: int) -> bool:
 
 
 def short(line: str) -> str:
-    """One line of a table: room for an error with its remedy, and no whole trace."""
-    return line[:400]
+    """One line of a table: no whole trace. A longer one keeps its end, where the remedy stands."""
+    return line if len(line) <= 400 else f"{line[:240].rstrip()} … {line[-156:].lstrip()}"
 
 
 def _name(items: Sequence[Row]) -> dict[str, Callable[[Row], object]]:

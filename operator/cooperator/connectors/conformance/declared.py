@@ -8,6 +8,7 @@ from cooperator.connectors.base import Connector, Delivered, Delivery
 from cooperator.connectors.conformance.trial import Trial
 from cooperator.connectors.options import OptionError, Options, Problem, check, option_names, parse
 from cooperator.connectors.references import contains_reference
+from cooperator.model.text import counted
 
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(\.\*)?\Z")
 _SECRET = re.compile(r"(?!.*\.(url|location)\Z).*(password|secret|token|credential|private)")
@@ -78,11 +79,11 @@ def groups(connector: Connector[Any], trial: Trial) -> Iterator[str]:
     for count, tasks_max in ((1, 1), (1, 4), (5, 2), (7, 3), (3, 10), (0, 2)):
         units = [f"unit-{number}" for number in range(count)]
         found = connector.groups(units, tasks_max)
-        what = f"groups() returns {found} for {count} units and {tasks_max} tasks"
+        what = f"groups() returns {found} for {counted(count, 'unit')} and {counted(tasks_max, 'task')}"
         if sorted(unit for group in found for unit in group) != sorted(units):
             yield f"{what}: put each unit into exactly one task"
         elif len(found) > tasks_max or not all(found):
-            yield f"{what}: return at most {tasks_max} tasks, each with units"
+            yield f"{what}: return at most {counted(tasks_max, 'task')}, each with units"
         elif connector.groups(units, tasks_max, found) != found:
             yield f"{what}, and others when given these as the earlier ones: move nothing without need"
 

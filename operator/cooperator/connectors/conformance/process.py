@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from cooperator.model import INSTANCE
+from cooperator.model.waits import read
 
 CONNECTOR = "trial"
 _END_S = 60.0
@@ -180,8 +181,8 @@ class MemberProcess:
             if failing or heard is None:
                 self._complain(heard)
             if heard is not None and heard["event"] == "progress":
-                matches = json.loads(heard["text"]).get("trouble", "")
-                trouble = f"; it waits for: {matches}" if matches else ""
+                waits = ", ".join(wait.text for wait in read(json.loads(heard["text"])))
+                trouble = f"; {waits}" if waits else ""
 
     def _wait_all(self, event: str) -> None:
         """Waits until all tasks that were started last have reported the event, in any order."""

@@ -20,6 +20,7 @@ from cooperator.connectors.offsets import OffsetsError
 from cooperator.connectors.options import resolved_options
 from cooperator.connectors.references import Resolver
 from cooperator.connectors.tasks import LoopingConnector, TaskConnector
+from cooperator.model.text import counted
 
 RULES: Mapping[str, str] = {
     "units": "Unit ids are valid file names, distinct, and the same in every process.",
@@ -105,7 +106,8 @@ class Play:
             there = incarnation.units(self._config)
         if len(here) < 2:
             raise Broken(
-                "units", f"the trial's source has {len(here)} units after prepare(); create at least two"
+                "units",
+                f"the trial's source has {counted(len(here), 'unit')} after prepare(); create at least two",
             )
         if len(set(here)) < len(here):
             raise Broken("units", f"duplicate ids: {here}")

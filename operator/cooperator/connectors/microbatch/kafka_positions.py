@@ -37,6 +37,7 @@ from cooperator.connectors.microbatch.positions import Claims, Positions
 from cooperator.connectors.microbatch.topic_reader import TopicReader
 from cooperator.connectors.topics import TopicMisconfigured, ensure_topic, partition_counts
 from cooperator.log_lines import LibrdkafkaLog
+from cooperator.model.text import counted
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +101,8 @@ class KafkaPositions:
         found = patience.until_done(count)
         if found < PARTITIONS:
             raise TopicMisconfigured(
-                f"topic {name} has {found} partitions instead of {PARTITIONS}, so it was not created by "
-                "cooperator: delete it while no connector of the Worker runs, or use another group"
+                f"topic {name} has {counted(found, 'partition')} instead of {PARTITIONS}, so it was not "
+                "created by cooperator: delete it while no connector of the Worker runs, or use another group"
             )
         self._ensured = True
 

@@ -15,6 +15,7 @@ from cooperator.connectors.microbatch.batches import FailureKind, PlannedBatches
 from cooperator.connectors.microbatch.ranges import LeftOut, OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import of_partition
 from cooperator.connectors.output_record import OutputRecord
+from cooperator.model.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +74,7 @@ class LeavingOut:
         if not slots:
             return {}
         offsets = sum(each.size for ranges in slots.values() for each in ranges)
-        self._say(f"searching {offsets} offsets for records that fail")
+        self._say(f"searching {counted(offsets, 'offset')} for records that fail")
         try:
             raw = plan.failing(list(slots.values()), most)
             return {number: self._of_slot(raw, ranges) for number, ranges in slots.items()}

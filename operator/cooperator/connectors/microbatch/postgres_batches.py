@@ -26,6 +26,7 @@ from cooperator.connectors.microbatch.spark_batches import (
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
 from cooperator.connectors.postgres_refusals import DatabaseRefusal
 from cooperator.connectors.postgres_sink import Chunk, move, stage
+from cooperator.model.text import counted
 
 if TYPE_CHECKING:
     import psycopg
@@ -165,7 +166,7 @@ class PostgresBatches:
         if self._cancelled.is_set():
             raise Cancelled
         if not batch.refused:
-            self._say(f"searching {batch.records} records for those that the database refuses")
+            self._say(f"searching {counted(batch.records, 'record')} for those that the database refuses")
         part, row = batch.record(number)
         if self._converter.letters is None:
             remedy = f"{refusal.remedy}, or set errors.tolerance to all"

@@ -15,6 +15,7 @@ from cooperator.logs.kafka.clients import Clients
 from cooperator.logs.kafka.settings import error_text, result_of
 from cooperator.logs.kafka.topics import ask_partitions
 from cooperator.logs.outages import Outages
+from cooperator.model.text import counted
 from cooperator.wire import Record
 
 logger = logging.getLogger(__name__)
@@ -88,7 +89,9 @@ class KafkaTopicWriter:
         with self._changed:
             if not self._changed.wait_for(self._is_idle, timeout_ms / 1000):
                 count = self._handed + len(self._waiting)
-                raise LogTimeout(f"topic {self._topic}: {count} records are still unwritten: {self._detail}")
+                raise LogTimeout(
+                    f"topic {self._topic}: {counted(count, 'record')} still unwritten: {self._detail}"
+                )
 
     def close(self, timeout_ms: int) -> None:
         if not self._released.acquire(blocking=False):

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 
 from cooperator.logs.errors import LogUnavailable, TopicMisconfigured
 from cooperator.logs.kafka.settings import error_text, result_of
+from cooperator.model.text import counted
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def ensure_topic(
         raise LogUnavailable(f"topic {topic}: {error_text(error)}") from error
     if partitions is not None and found != partitions:
         raise TopicMisconfigured(
-            f"topic {topic} has {found} partitions; this log must have exactly {partitions}, to keep its "
+            f"topic {topic} has {counted(found, 'partition')}; this log must have exactly {partitions}, to keep its "
             "order: delete the topic, or configure another one"
         )
 
