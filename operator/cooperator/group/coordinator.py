@@ -289,7 +289,8 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]
             raise failures.AssignmentRefused(
                 f"the broker did not store the assignments of generation {round_.generation} "
                 f"({counted(len(round_.members), 'member')}, {size:,} bytes of assignments, {metadata:,} of "
-                f"metadata, in one record; it says {type(e).__name__}): if that is above its message.max.bytes "
+                f"metadata, in one record; it says {type(e).__name__}): if that is above its "
+                "message.max.bytes "
                 "(1 MB by default), raise max.message.bytes of __consumer_offsets, or run fewer tasks here"
             ) from e
 
