@@ -217,7 +217,7 @@ def test_an_instance_reports_an_unreachable_broker_within_seconds(
 def test_too_few_partitions_of_the_markers_are_an_error_at_once(unit: Unit, unique: str) -> None:
     ensure_topic(unit.client, f"{unique}-batches", 1, -1, {"cleanup.policy": "compact"})
     with pytest.raises(
-        TopicMisconfigured, match=rf"-batches has 1 partitions, .* --topic {unique}-batches --partitions 8\)"
+        TopicMisconfigured, match=rf"-batches has 1 partition, .* --topic {unique}-batches --partitions 8\)"
     ):
         unit.writer("first").claim()
     grow_topic(unit.client, f"{unique}-batches", 8)

@@ -111,7 +111,8 @@ def description_of(instruction: ev.Instruction) -> str:
         case ev.SavePolicy(policy):
             return f"save the policy {policy.name.value}"
         case ev.Answer(generation, assignments, written):
-            return f"answer {generation}: {counted(len(assignments), 'member')}, {len(written)} assigned something"
+            members = counted(len(assignments), "member")
+            return f"answer {generation}: {members}, {len(written)} assigned something"
         case ev.WriteConfig(records, why):
             return f"write {counted(len(records), 'config record')}: {why}"
         case ev.MakeSessionKey():
