@@ -273,7 +273,7 @@ def test_a_topic_of_too_few_partitions_is_refused_with_the_remedy(task: Tasks, u
     attempt = task(1)
     ensure_topic(attempt.client, f"{unique}-positions", 1, -1, MARKER_CONFIG)
     with pytest.raises(
-        TopicMisconfigured, match=rf"topic {unique}-positions has 1 partitions instead of 9.*delete it"
+        TopicMisconfigured, match=rf"topic {unique}-positions has 1 partition instead of 9.*delete it"
     ):
         attempt.owned.claim()
 

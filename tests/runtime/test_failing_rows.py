@@ -93,7 +93,7 @@ def test_a_batch_takes_four_queries_however_many_of_its_rows_fail(
     assert sifted.failed_rows() == [n * step for n in range(bad)]
     assert len(sifted.rows()) == count - bad
     assert sifted.queries <= 4
-    assert sifted.unit.said == [f"searching {count} records for failing ones", ""]
+    assert sifted.unit.said == [f"searching {count:,} records for failing ones", ""]
     assert not logging.getLogger("SQLQueryContextLogger").isEnabledFor(logging.ERROR), "values go to stderr"
 
 

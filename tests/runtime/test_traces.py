@@ -172,7 +172,7 @@ PROBLEM = Problem("topic", None, "is required", "set it")
         (TaskFailed("no disk"), ""),
         (Refusal("UNRESOLVED_COLUMN.WITH_SUGGESTION"), "InvalidQuery"),
         (Refusal("PARSE_SYNTAX_ERROR"), "InvalidQuery"),
-        (TopicMisconfigured("topic lake-batches has 1 partitions"), "TopicMisconfigured"),
+        (TopicMisconfigured("topic lake-batches has 1 partition"), "TopicMisconfigured"),
         (Captured("the query ended", Captured("batch 1", Refusal("DATATYPE_MISMATCH.CAST"))), "InvalidQuery"),
         # Errors caused by a store, a catalogue, a record or a session are transient.
         *((Refusal(condition), "") for condition in ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND")),
