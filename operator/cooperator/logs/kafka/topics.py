@@ -53,8 +53,8 @@ def ensure_topic(
         raise LogUnavailable(f"topic {topic}: {error_text(error)}") from error
     if partitions is not None and found != partitions:
         raise TopicMisconfigured(
-            f"topic {topic} has {counted(found, 'partition')}; this log must have exactly {partitions}, to keep "
-            "its order: delete the topic, or configure another one"
+            f"topic {topic} has {counted(found, 'partition')}; this log must have exactly {partitions}, to "
+            "keep its order: delete the topic, or configure another one"
         )
 
 
