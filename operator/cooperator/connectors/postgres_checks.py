@@ -1,10 +1,12 @@
 """Checks of rows against their table, besides those of the database itself (``postgres_refusals``)."""
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.postgres import Table
+from cooperator.connectors.postgres_losses import loses
+from cooperator.connectors.postgres_table import Table
 from cooperator.connectors.transform import quoted
 
 if TYPE_CHECKING:
@@ -15,13 +17,17 @@ _WHOLE = ("smallint", "integer", "bigint")
 _REAL = ("real", "double precision", "numeric")
 _SPARK_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _SPARK_REAL = ("float", "double")
+_SHOWN: Final = 100
 
 
-def storable(rows: "DataFrame", key: Collection[str] = ()) -> "DataFrame":
+def storable(
+    rows: "DataFrame", key: Collection[str] = (), held: Mapping[str, str] = MappingProxyType({})
+) -> "DataFrame":
     """Returns the rows with text that is UTF-8: bytes that are not (of a CAST) become U+FFFD.
 
-    A row with a null in the ``key`` of an upsert fails, since the database would not refuse it: a unique
-    index takes such rows for different ones, and a batch for one.
+    Rows fail that the database would not refuse: those with a null in the ``key`` of an upsert (a unique
+    index takes such rows for different ones, and a batch for one), and those with a value that the database
+    would round or cut (``postgres_losses``). ``held`` has the types of the table's columns.
     """
     import pyspark.sql.functions as F  # noqa: N812
     from pyspark.sql.types import StringType
@@ -32,11 +38,21 @@ def storable(rows: "DataFrame", key: Collection[str] = ()) -> "DataFrame":
     def checked(name: str, kind: "DataType") -> "Column":
         found = F.col(quoted(name))
         value = F.make_valid_utf8(found) if isinstance(kind, StringType) else found
+
+        def without(bad: "Column", problem: "Column", remedy: str) -> "Column":
+            text = F.concat(F.lit(f"column {name} "), problem, F.lit(f"; {remedy}"))
+            return F.when(bad, F.raise_error(text).cast(kind)).otherwise(value)
+
         if name in key:
-            problem = "is null, and is in the key by which rows replace others: see pk.fields"
+            problem = F.lit("is null, and is in the key by which rows replace others: see pk.fields")
             remedy = "select a value for it, or leave out the record in transform.sql"
-            refused = F.raise_error(F.lit(f"column {name} {problem}; {remedy}")).cast(kind)
-            value = F.when(found.isNull(), refused).otherwise(value)
+            value = without(found.isNull(), problem, remedy)
+        of_table = held.get(name, "")
+        if (losing := loses(found, kind, of_table)) is not None:
+            told = F.coalesce(F.substr(found.cast("string"), F.lit(1), F.lit(_SHOWN)), F.lit("null"))
+            lost = F.concat(F.lit("is "), told, F.lit(f", of which the table's {of_table} would lose a part"))
+            remedy = "round or cut it in transform.sql, or alter the type of the column"
+            value = without(losing, lost, remedy)
         return value.alias(name)
 
     return rows.select([checked(field.name, field.dataType) for field in rows.schema.fields])
