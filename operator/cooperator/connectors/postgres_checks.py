@@ -1,7 +1,6 @@
 """Checks of rows against their table, besides those of the database itself (``postgres_refusals``)."""
 
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.options import OptionError, Problem
@@ -20,14 +19,12 @@ _SPARK_REAL = ("float", "double")
 _SHOWN: Final = 100
 
 
-def storable(
-    rows: "DataFrame", key: Collection[str] = (), held: Mapping[str, str] = MappingProxyType({})
-) -> "DataFrame":
+def storable(rows: "DataFrame", key: Collection[str] = (), table: Table | None = None) -> "DataFrame":
     """Returns the rows with text that is UTF-8: bytes that are not (of a CAST) become U+FFFD.
 
     Rows fail that the database would not refuse: those with a null in the ``key`` of an upsert (a unique
     index takes such rows for different ones, and a batch for one), and those with a value that the database
-    would round or cut (``postgres_losses``). ``held`` has the types of the table's columns.
+    would round or cut (``postgres_losses``). ``table`` is None before it is created for these rows.
     """
     import pyspark.sql.functions as F  # noqa: N812
     from pyspark.sql.types import StringType
@@ -47,12 +44,12 @@ def storable(
             problem = F.lit("is null, and is in the key by which rows replace others: see pk.fields")
             remedy = "select a value for it, or leave out the record in transform.sql"
             value = without(found.isNull(), problem, remedy)
-        of_table = held.get(name, "")
-        if (losing := loses(found, kind, of_table)) is not None:
+        held = table.columns.get(name, "") if table is not None else ""
+        if table is not None and (losing := loses(found, kind, held)) is not None:
             told = F.coalesce(F.substr(found.cast("string"), F.lit(1), F.lit(_SHOWN)), F.lit("null"))
-            lost = F.concat(F.lit("is "), told, F.lit(f", of which the table's {of_table} would lose a part"))
+            lost = f", of which {held} in table {table.name} would lose a part"
             remedy = "round or cut it in transform.sql, or alter the type of the column"
-            value = without(losing, lost, remedy)
+            value = without(losing, F.concat(F.lit("is "), told, F.lit(lost)), remedy)
         return value.alias(name)
 
     return rows.select([checked(field.name, field.dataType) for field in rows.schema.fields])

@@ -240,7 +240,7 @@ def _query(
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
     """Returns the rows of a conversion."""
     found = rows if options.select else fields_of_value(rows)
-    return storable(found, key_of(table, options), table.columns if table is not None else {})
+    return storable(found, key_of(table, options), table)
 
 
 def chunks_of(parts: Sequence[Part], targets: Targets, topic: str) -> list[Chunk]:
