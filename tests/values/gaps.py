@@ -90,12 +90,15 @@ _FROM_POSTGRES: tuple[Listed, ...] = (
         "records have times of the years 1 to 9999",
         alone=True,
     ),
-    Refusal(
-        "postgres-to-kafka, json-schema",
-        "numeric(10,2)",
-        ("NaN",),
-        "Connect's decimals have no such number",
-        alone=True,
+    *(
+        Refusal(
+            f"postgres-to-kafka, {converter}",
+            "numeric(10,2)",
+            ("NaN",),
+            "its decimals have no such number",
+            alone=True,
+        )
+        for converter in ("json-schema", "avro")
     ),
 )
 
