@@ -276,5 +276,7 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     if schema["type"] == "struct":
         return {part["field"]: _of_schema(value[part["field"]], part) for part in schema["fields"]}
     if schema["type"] == "array":
+        assert isinstance(value, list), value
         return [_of_schema(each, schema["items"]) for each in value]
+    assert not isinstance(value, list), f"{value} is no {schema['type']}"
     return value

@@ -100,6 +100,16 @@ _FROM_POSTGRES: tuple[Listed, ...] = (
         )
         for converter in ("json-schema", "avro")
     ),
+    *(
+        Refusal(
+            f"postgres-to-kafka, {converter}",
+            "integer[][]",
+            ("{{1,2},{3,4}}",),
+            "a schema has one dimension, whatever an array of the column has",
+            alone=True,
+        )
+        for converter in ("json-schema", "avro")
+    ),
 )
 
 _FROM_FILES: tuple[Listed, ...] = (
