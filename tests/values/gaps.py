@@ -26,7 +26,8 @@ _NOT_STORED = (
     ("STRING to jsonb", ('"\\u0000"',), "a character that no text of the database has"),
     ("STRING to uuid", ("no uuid",), "no value of the type"),
     ("STRING to mood", ("unknown",), "no value of the enum"),
-    ("STRING to varchar(4)", ("too long",), "longer than the column"),
+    ("STRING to varchar(4)", ("too long", "abc   "), "longer than the column"),
+    ("DECIMAL(10,4) to numeric(10,2)", ("1.2345",), "more digits than the column has"),
     ("INT to smallint", ("40000",), "out of the range of the column"),
     ("INT to integer, checked", ("-1",), "the constraint is violated"),
 )

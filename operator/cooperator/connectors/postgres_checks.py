@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.postgres_lines import written
 from cooperator.connectors.postgres_losses import loses
 from cooperator.connectors.postgres_table import Table
 from cooperator.connectors.transform import quoted
@@ -46,7 +47,7 @@ def storable(rows: "DataFrame", key: Collection[str] = (), table: Table | None =
             value = without(found.isNull(), problem, remedy)
         held = table.columns.get(name, "") if table is not None else ""
         if table is not None and (losing := loses(found, kind, held)) is not None:
-            told = F.coalesce(F.substr(found.cast("string"), F.lit(1), F.lit(_SHOWN)), F.lit("null"))
+            told = F.coalesce(F.substr(written(found, kind, held), F.lit(1), F.lit(_SHOWN)), F.lit("null"))
             lost = f", of which {held} in table {table.name} would lose a part"
             remedy = "round or cut it in transform.sql, or alter the type of the column"
             value = without(losing, F.concat(F.lit("is "), told, F.lit(lost)), remedy)

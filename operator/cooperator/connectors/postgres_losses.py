@@ -24,7 +24,7 @@ _MAX_DIGITS: Final = 38
 def loses(value: "Column", kind: "DataType", held: str) -> "Column | None":
     """Returns whether a column of the type ``held`` would take a part of the value only; None: never.
 
-    It is null for null.
+    It is no reason to refuse null.
     """
     import pyspark.sql.functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
@@ -84,13 +84,19 @@ def _of_number(value: "Column", kind: "DataType", held: str) -> "Column | None":
             return None
         left = f"decimal({_MAX_DIGITS},{max(scale, 0)})"
         kept = value.try_cast(left)
-        if scale < 0:
-            return (kept != value) | (kept % F.lit(10**-scale) != 0)
-        return kept.try_cast(kind) != value
+        differs = _differs(value, kept, kind)
+        return differs if scale >= 0 else differs | (kept % F.lit(10**-scale) != 0)
     if held not in _FLOATS or _FLOATS[held] == name or name == "float":
         return None
     kept = value.try_cast(_FLOATS[held])
     if name == "double":
         # The text is what a reader sees: a tenth is a tenth in both.
         return kept.cast("string") != value.cast("string")
-    return kept.try_cast(kind) != value
+    return _differs(value, kept, kind)
+
+
+def _differs(value: "Column", kept: "Column", kind: "DataType") -> "Column":
+    """Whether what is kept of a value is another one: also if it is too large, by rounding, for its type."""
+    import pyspark.sql.functions as F  # noqa: N812
+
+    return F.coalesce(kept.try_cast(kind) != value, kept.isNotNull())
