@@ -76,8 +76,8 @@ CHANGES: dict[str, Change] = {
     "clock": Change("ALTER TABLE {t} ALTER at TYPE timestamp", (f"(2,2.1234,longer,'{MOMENT}')",)),
     "seconds": Change(
         "ALTER TABLE {t} ALTER at TYPE timestamptz(0)",
-        letter="column at is 2025-11-28 12:30:45.123456+00, of which timestamp(0) with time zone in table {t} "
-        "would lose a part; round or cut",
+        letter="column at is 2025-11-28 12:30:45.123456+00, of which timestamp(0) with time zone in "
+        "table {t} would lose a part; round or cut",
     ),
     "day": Change(
         "ALTER TABLE {t} ALTER at TYPE date",

@@ -81,11 +81,11 @@ def kept(session: psycopg.Connection[Any], kind: str, held: str, text: str) -> b
 
 
 def test_a_value_is_refused_if_and_only_if_the_database_would_take_a_part_of_it(
-    spark: SparkBench, postgres: Postgres, unique: str
+    spark: SparkBench, postgres: Postgres
 ) -> None:
     import pyspark.sql.functions as F  # noqa: N812
 
-    chance = random.Random(unique)
+    chance = random.Random(141)
     session: Any = spark.runtime.session(Event()).newSession()
     lost = 0
     with postgres.session() as connection:

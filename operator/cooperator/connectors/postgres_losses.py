@@ -88,11 +88,11 @@ def _of_number(value: "Column", kind: "DataType", held: str) -> "Column | None":
         return differs if scale >= 0 else differs | (kept % F.lit(10**-scale) != 0)
     if held not in _FLOATS or _FLOATS[held] == name or name == "float":
         return None
-    kept = value.try_cast(_FLOATS[held])
+    # The text is what a reader sees: a tenth is a tenth in both.
+    kept = value.try_cast(_FLOATS[held]).cast("string")
     if name == "double":
-        # The text is what a reader sees: a tenth is a tenth in both.
-        return kept.cast("string") != value.cast("string")
-    return _differs(value, kept, kind)
+        return kept != value.cast("string")
+    return _differs(value, kept, kind if isinstance(kind, T.DecimalType) else T.DecimalType(20, 0))
 
 
 def _differs(value: "Column", kept: "Column", kind: "DataType") -> "Column":
