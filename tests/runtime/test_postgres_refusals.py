@@ -26,7 +26,7 @@ class Savepoints:
         self.count = 0
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, force_rollback: bool = False) -> Iterator[None]:
         self.count += 1
         yield
 

@@ -100,7 +100,7 @@ def accept(
                 _fail(table, error)
             if is_whole:
                 is_whole = False
-                with writing(table), connection.transaction():
+                with writing(table), connection.transaction(force_rollback=True):
                     write([])
                 narrow()
             if len(run) > 1:
