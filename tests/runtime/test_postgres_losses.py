@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from cooperator.connectors.postgres_lines import texts
+from cooperator.connectors.postgres_lines import written
 from cooperator.connectors.postgres_losses import loses
 from tests.runtime.postgres import Postgres
 from tests.runtime.spark_bench import SparkBench
@@ -41,27 +41,31 @@ NUMBERS = (
 )
 WHOLE = ("0", "1", "-250", "1234", "16777217", "9007199254740993", "2147483647")
 TEXTS = ("", "abc", "abcd", "ab ", "abc ", "abc     ", "    ", "äöü ", "abc\t")
-PAIRS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    *(
-        (kind, held, NUMBERS)
-        for kind in ("decimal(10,4)", "decimal(38,10)", "double", "float")
-        for held in ("numeric(10,2)", "numeric(5,-2)", "numeric(38,0)", "numeric(38,38)", "numeric", "real")
+GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        ("decimal(10,4)", "decimal(38,10)", "double", "float"),
+        (
+            *("numeric(10,2)", "numeric(5,-2)", "numeric(38,0)", "numeric(38,38)", "numeric"),
+            *("real", "double precision"),
+        ),
+        NUMBERS,
     ),
-    *((kind, "double precision", NUMBERS) for kind in ("decimal(38,10)", "double", "float")),
-    *(
-        (kind, held, WHOLE)
-        for kind in ("int", "bigint", "decimal(38,0)")
-        for held in ("numeric(38,10)", "numeric(5,-2)", "real", "double precision", "smallint")
+    (
+        ("int", "bigint", "decimal(38,0)"),
+        ("numeric(38,10)", "numeric(5,-2)", "real", "double precision", "smallint"),
+        WHOLE,
     ),
-    *(
-        (kind, f"{held} time zone", MOMENTS)
-        for kind in ("timestamp", "timestamp_ntz")
-        for held in ("timestamp(0) with", "timestamp(3) with", "timestamp(6) without", "timestamp without")
+    (
+        ("timestamp", "timestamp_ntz"),
+        (
+            *("timestamp(0) with time zone", "timestamp(3) with time zone", "timestamp without time zone"),
+            *("timestamp(6) without time zone", "date"),
+        ),
+        MOMENTS,
     ),
-    *((kind, "date", MOMENTS) for kind in ("timestamp", "timestamp_ntz")),
-    ("string", "character varying(3)", TEXTS),
-    ("string", "text", TEXTS),
+    (("string",), ("character varying(3)", "text"), TEXTS),
 )
+"""Spark's types, types of columns, and values of which each goes from each to each."""
 
 
 def kept(session: psycopg.Connection[Any], kind: str, held: str, text: str) -> bool | None:
@@ -89,25 +93,29 @@ def test_a_value_is_refused_if_and_only_if_the_database_would_take_a_part_of_it(
     session: Any = spark.runtime.session(Event()).newSession()
     lost = 0
     with postgres.session() as connection:
+        # A prepared statement would keep the type of the first column.
+        connection.prepare_threshold = None
         connection.execute("SET timezone = 'UTC'")
-        for kind, held, values in PAIRS:
+        for kinds, types, values in GROUPS:
             more = [f"{chance.uniform(-1000, 1000):.{chance.randint(0, 6)}f}" for _ in range(20)]
-            given = [*values, *(more if values is NUMBERS else ())]
-            rows = session.createDataFrame([(each,) for each in given], "v string")
-            typed = rows.select(F.expr(f"try_cast(v AS {kind})").alias("v")).where("v IS NOT NULL")
-            losing = loses(F.col("v"), typed.schema["v"].dataType, held)
-            written = texts(typed, {"v": held}).rows
-            found = [text for (text,) in written.collect()]
-            if losing is None:
-                told = [False] * len(found)
-            else:
-                told = [bool(each) for (each,) in typed.select(F.coalesce(losing, F.lit(False))).collect()]
-            connection.execute("DROP TABLE IF EXISTS kept")
-            connection.execute(f"CREATE TABLE kept (v {held})".encode())
-            for text, is_lost in zip(found, told, strict=True):
-                is_kept = kept(connection, kind, held, text)
-                assert is_kept is None or is_kept != is_lost, (kind, held, text)
-                lost += is_lost
+            given = [(each,) for each in (*values, *(more if values is NUMBERS else ()))]
+            named = [F.expr(f"try_cast(v AS {kind})").alias(f"v{n}") for n, kind in enumerate(kinds)]
+            typed = session.createDataFrame(given, "v string").select(*named)
+            pairs = [(n, held) for n in range(len(kinds)) for held in types]
+            asked = []
+            for number, (n, held) in enumerate(pairs):
+                value, kind = F.col(f"v{n}"), typed.schema[n].dataType
+                asked.append(written(value, kind, held).alias(f"text{number}"))
+                losing = loses(value, kind, held)
+                asked.append((F.lit(False) if losing is None else losing).alias(f"lost{number}"))
+            rows = typed.select(*asked).collect()
+            for number, (n, held) in enumerate(pairs):
+                connection.execute("DROP TABLE IF EXISTS kept")
+                connection.execute(f"CREATE TABLE kept (v {held})".encode())
+                for text, is_lost in [row[2 * number : 2 * number + 2] for row in rows]:
+                    is_kept = kept(connection, kinds[n], held, text) if text is not None else None
+                    assert is_kept is None or is_kept != bool(is_lost), (kinds[n], held, text)
+                    lost += bool(is_lost)
         connection.rollback()
     assert lost > 50, "some of them are"
 
