@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -119,11 +120,14 @@ def _parts(
         fail_on_data_loss=options.fail_on_data_loss,
     )
     avro = reader_of(options)
+    by_topic = SOURCE in options.table and len(topics) > 1
+    is_shared = by_topic and not options.is_collected
     by_record = {
-        partition: _Unit(unit, options, context, database, positions, owned, targets, stopped, avro)
+        partition: _Unit(
+            *(unit, options, context, database, positions, owned, targets, stopped, avro), is_shared=is_shared
+        )
         for partition, unit in units.items()
     }
-    by_topic = SOURCE in options.table and len(topics) > 1
     slots = slots_for(len(units), spark)
     no_records = read(spark, source, slots=LEAST_SLOTS)
 
@@ -264,7 +268,10 @@ class _Unit:
         targets: Targets,
         stopped: threading.Event,
         avro: AvroReader | None,
+        *,
+        is_shared: bool,
     ) -> None:
+        """``is_shared``: units of other topics may use its conversion."""
         self._unit = unit
         self._topic = Partition.of_unit(unit).topic
         self._options = options
@@ -273,6 +280,7 @@ class _Unit:
         self._positions = positions
         self._targets = targets
         self._avro = avro
+        self._is_shared = is_shared
         self._conversion: Conversion | None = None
         self.letters = UnitLetters(options, self._context, stopped, lambda: owned.claimed)
 
@@ -307,4 +315,8 @@ class _Unit:
         return texts(rows, columns).rows if can_be_lines(types, columns) else rows
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
-        return as_rows(rows, self._options, self._targets.described(self._topic))
+        table = self._targets.described(self._topic)
+        if table is not None and self._is_shared:
+            # The tables of its topics have the same columns, so messages have the pattern of their names.
+            table = replace(table, name=self._options.table)
+        return as_rows(rows, self._options, table)
