@@ -15,9 +15,10 @@ from cooperator.connectors.microbatch.postgres_units import PostgresUnits
 from cooperator.connectors.microbatch.ranges import Grouping, Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import BatchSource, SparkEnds, session_of_task
 from cooperator.connectors.options import parse
-from cooperator.connectors.postgres import Database, describe_table
+from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_lines import texts
 from cooperator.connectors.postgres_sink import DELETED, TargetTable
+from cooperator.connectors.postgres_table import describe_table
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.model import Epoch
 from tests.microbatch.cluster import Cluster

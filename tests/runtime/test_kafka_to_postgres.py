@@ -153,7 +153,7 @@ def test_every_type_finds_its_column_in_a_table_that_is_created(
         ),
         (
             {"table.name.format": "keyless", "insert.mode": "upsert"},
-            "option 'pk.fields': table keyless has no unique index over any column; add a primary key",
+            "option 'pk.fields': table keyless has no primary key; add a primary key",
         ),
         (
             {"table.name.format": "keyed", "insert.mode": "upsert"},

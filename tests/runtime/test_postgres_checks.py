@@ -8,8 +8,8 @@ import pytest
 
 from cooperator.connectors.failing_rows import sift
 from cooperator.connectors.options import OptionError
-from cooperator.connectors.postgres import Table
 from cooperator.connectors.postgres_checks import check_kinds, missing, storable
+from cooperator.connectors.postgres_table import Table
 from tests.runtime.spark_bench import SparkBench
 from tests.runtime.test_failing_rows import Unit
 

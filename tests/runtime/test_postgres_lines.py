@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cooperator.connectors.microbatch.batches import BatchFailed
-from cooperator.connectors.postgres import describe_table
 from cooperator.connectors.postgres_lines import can_be_lines, texts
+from cooperator.connectors.postgres_table import describe_table
 from cooperator.local.broker import EmbeddedBroker
 from tests.harness.support import eventually
 from tests.microbatch.cluster import Cluster

@@ -3,6 +3,7 @@ written, in order."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from math import log2
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import errors
 
-from cooperator.connectors.postgres_refusals import DatabaseRefusal, Record, accept
+from cooperator.connectors.postgres_refusals import DatabaseRefusal, Record, StatementRefused, accept
 from cooperator.connectors.postgres_sink import DELETED, Chunk, TargetTable, move, stage
 from tests.runtime.postgres import Postgres
 
@@ -25,7 +26,7 @@ class Savepoints:
         self.count = 0
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, force_rollback: bool = False) -> Iterator[None]:
         self.count += 1
         yield
 
@@ -54,16 +55,17 @@ def test_each_record_is_accepted_or_refused_once_and_in_order_in_few_runs(good: 
     )
     assert accepted == [number for number, is_good in enumerate(good) if is_good]
     assert refused == [number for number, is_good in enumerate(good) if not is_good]
-    assert narrowed == ([1] if refused else [])
+    assert narrowed == ([2] if refused else [])
     doublings = log2(len(good) or 1)
-    assert connection.count <= min(2 * len(good), (2 * doublings + 2) * len(refused)) + 2 * doublings + 1
+    tried = min(2 * len(good), (2 * doublings + 2) * len(refused)) + 2 * doublings + 1
+    assert connection.count <= tried + (1 if refused else 0), "the trial without records"
 
 
 @pytest.mark.parametrize(
     "error",
-    [errors.LockNotAvailable, errors.AdminShutdown, errors.SerializationFailure, errors.UndefinedColumn],
+    [errors.LockNotAvailable, errors.AdminShutdown, errors.SerializationFailure, errors.InternalError_],
 )
-def test_what_is_not_about_values_refuses_no_record(error: type[psycopg.Error]) -> None:
+def test_what_passes_refuses_no_record(error: type[psycopg.Error]) -> None:
     connection: Any = Savepoints()
 
     def write(run: Sequence[Record]) -> None:
@@ -72,6 +74,32 @@ def test_what_is_not_about_values_refuses_no_record(error: type[psycopg.Error]) 
     with pytest.raises(error):
         accept(connection, "t", ["c"], [(0, [["1"]]), (1, [["2"]])], write, lambda *_: pytest.fail("refused"))
     assert connection.count == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "trials", "remedy"),
+    [
+        (errors.UndefinedColumn, 1, "alter the table, its rule, trigger or function, or transform.sql"),
+        # Without records it fails, too: so it is no policy of rows.
+        (errors.InsufficientPrivilege, 2, "grant the role the rights"),
+        (errors.RaiseException, 2, "alter the table, its rule, trigger or function"),
+        (errors.FeatureNotSupported, 2, "alter the table, its rule, trigger or function"),
+    ],
+)
+def test_a_statement_that_fails_whatever_its_records_are_refuses_none_and_is_told(
+    error: type[psycopg.Error], trials: int, remedy: str
+) -> None:
+    connection: Any = Savepoints()
+
+    def write(run: Sequence[Record]) -> None:
+        raise error("not at all")
+
+    with pytest.raises(StatementRefused) as told:
+        accept(connection, "t", ["c"], [(0, [["1"]]), (1, [["2"]])], write, lambda *_: pytest.fail("refused"))
+    assert "table t cannot be written: not at all" in str(told.value)
+    assert f"(SQLSTATE {error.sqlstate})" in str(told.value)
+    assert remedy in str(told.value)
+    assert connection.count == trials
 
 
 def written(
@@ -86,6 +114,9 @@ def written(
     return refused
 
 
+VERY_LARGE = "".join(sha256(b"%d" % number).hexdigest() for number in range(400))
+LARGE = VERY_LARGE[:4000]
+"""A text that no index of a B-tree can hold, however it is compressed."""
 KINDS: dict[str, tuple[str, str | None, str | None, str, str]] = {
     "uuid": ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "no uuid", "22P02", "invalid input syntax"),
     "enum": ("mood", "happy", "unknown", "22P02", "invalid input value for enum mood"),
@@ -119,10 +150,44 @@ KINDS: dict[str, tuple[str, str | None, str | None, str, str]] = {
         "23P01",
         "conflicting",
     ),
+    "index row": ("text", "a", LARGE, "54000", "index row size"),
+    "longer than a page": ("text", "a", VERY_LARGE, "54000", "index row requires"),
+    "raised": ("text", "a", "bad", "P0001", "no bad things"),
+    "own state": ("text", "a", "bad", "C0DED", "no bad things"),
+    "a privilege's state": ("text", "a", "bad", "42501", "no bad things"),
+    "a state that is waited for": ("text", "a", "bad", "55000", "no bad things"),
+    "column named": ("text", "a", "bad", "P0001", "no bad things"),
+    "no case": ("text", "a", "bad", "20000", "case not found"),
+    "several": ("integer", "1", "2", "21000", "more than one row"),
+    "none": ("integer", "7", "2", "P0002", "returned no rows"),
+    "asserted": ("text", "a", "bad", "P0004", "no bad things"),
+    "infinite": ("numeric, g integer", "1", "Infinity", "0A000", "cannot convert infinity to integer"),
+    "no return": ("text", "a", "bad", "2F005", "without RETURN"),
+    "policy": ("integer", "1", "-1", "42501", "row-level security policy"),
     "generated": ("integer, g integer GENERATED ALWAYS AS (1 / a_column) STORED", "1", "0", "22012", "zero"),
 }
 """By what the database refuses: the column, a good and a bad value, the SQLSTATE, and what it says."""
-UNNAMED = {"generated"}
+BY_TRIGGER: dict[str, str] = {
+    "raised": "RAISE EXCEPTION 'no % things', NEW.a_column",
+    "own state": "RAISE EXCEPTION 'no % things', NEW.a_column USING ERRCODE = 'C0DED'",
+    "a privilege's state": "RAISE EXCEPTION 'no % things', NEW.a_column USING ERRCODE = '42501'",
+    "a state that is waited for": "RAISE EXCEPTION 'no % things', NEW.a_column USING ERRCODE = '55000'",
+    "column named": "RAISE EXCEPTION 'no % things', NEW.a_column USING COLUMN = 'a_column'",
+    "no case": "CASE NEW.a_column WHEN 'a' THEN NULL; END CASE",
+    "several": "PERFORM (SELECT g FROM generate_series(1, NEW.a_column) AS g)",
+    "none": "SELECT id INTO STRICT NEW.id FROM things WHERE id = NEW.a_column",
+    "asserted": "ASSERT NEW.a_column = 'a', 'no bad things'",
+    "infinite": "NEW.g = NEW.a_column",
+    "no return": "IF NEW.a_column = 'a' THEN RETURN NEW; END IF",
+}
+"""What a trigger does with a bad value; those that RAISE do it for ``bad`` alone."""
+MORE: dict[str, str] = {
+    "index row": "CREATE INDEX ON strict (a_column)",
+    "longer than a page": "CREATE INDEX ON strict (a_column)",
+    "policy": "ALTER TABLE strict ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON strict USING (a_column > 0); "
+    "CREATE ROLE writer; GRANT ALL ON strict, things TO writer; SET ROLE writer",
+}
+UNNAMED = {"generated", "policy", *BY_TRIGGER} - {"column named"}
 """Of those the database names no column."""
 
 
@@ -136,6 +201,15 @@ def test_a_refusal_names_table_column_value_and_remedy(postgres: Postgres, kind:
         session.execute("CREATE TYPE mood AS ENUM ('happy', 'so sad')")
         session.execute("CREATE DOMAIN positive AS integer CHECK (value > 0)")
         session.execute(f"CREATE TABLE strict (id integer, a_column {column})".encode())
+        if kind in BY_TRIGGER:
+            does = BY_TRIGGER[kind]
+            checked = f"IF NEW.a_column = 'bad' THEN {does}; END IF" if does.startswith("RAISE") else does
+            returned = "" if kind == "no return" else "RETURN NEW;"
+            body = f"BEGIN {checked}; {returned} END"
+            session.execute(f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $${body}$$".encode())
+            session.execute("CREATE TRIGGER t BEFORE INSERT ON strict FOR EACH ROW EXECUTE FUNCTION f()")
+        for statement in filter(None, MORE.get(kind, "").split("; ")):
+            session.execute(statement.encode())
         if kind in ("unique", "late unique", "excluded"):
             session.execute("INSERT INTO strict VALUES (0, %s)", [bad])
         before = session.execute("SELECT count(*) FROM strict").fetchone() or (0,)
@@ -148,12 +222,51 @@ def test_a_refusal_names_table_column_value_and_remedy(postgres: Postgres, kind:
         assert state in reason
         if kind not in UNNAMED:
             shown = {None: "null", '"\\u0000"': '"\\"\\\\u0000\\""', "a\0b": '"a\\u0000b"'}
-            value = shown.get(bad, '"' + (bad or "").replace('"', '\\"') + '"')
+            value = shown.get(
+                bad,
+                f'"{LARGE[:50]}'
+                if (bad or "").startswith(LARGE)
+                else '"' + (bad or "").replace('"', '\\"') + '"',
+            )
             assert f"column a_column, which is {value}" in reason
         assert "\n" not in reason
-        assert any(verb in remedy for verb in ("change", "select", "write", "set", "alter"))
+        assert any(verb in remedy for verb in ("change", "select", "write", "set", "alter", "shorten"))
         after = session.execute("SELECT count(*) FROM strict").fetchone() or (0,)
         assert after[0] == before[0] + 1
+        session.rollback()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("statements", "said", "remedy"),
+    [
+        (
+            "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'closed'; END$$ / "
+            "CREATE TRIGGER t BEFORE INSERT ON strict FOR EACH STATEMENT EXECUTE FUNCTION f()",
+            "closed (SQLSTATE P0001)",
+            "alter the table, its rule, trigger or function",
+        ),
+        (
+            "CREATE ROLE reader / GRANT SELECT ON strict TO reader / SET ROLE reader",
+            "permission denied for table strict (SQLSTATE 42501)",
+            "grant the role the rights",
+        ),
+        ("ALTER TABLE strict RENAME id TO number", 'column "id" does not exist', "alter the table"),
+        ("DROP TABLE strict", 'relation "strict" does not exist', "alter the table"),
+    ],
+)
+def test_what_refuses_rows_whatever_they_are_makes_no_letters(
+    postgres: Postgres, statements: str, said: str, remedy: str
+) -> None:
+    with postgres.session() as session:
+        session.execute("CREATE TABLE strict (id integer, a_column text)")
+        for statement in statements.split(" / "):
+            session.execute(statement.encode())
+        with pytest.raises(StatementRefused) as told:
+            written(session, TargetTable("strict", ("id", "a_column")), [(0, ("1", "a")), (1, ("2", "b"))])
+        assert "table strict cannot be written: " in str(told.value)
+        assert said in str(told.value)
+        assert remedy in str(told.value)
         session.rollback()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import fastavro
 
-from tests.values.readings import moment_us
+from tests.values.readings import day_text, moment_text, moment_us
 from tests.values.types import Type
 
 _EXACT = Context(prec=100)
@@ -209,6 +209,70 @@ def _avro_value(kind: Type, value: Any) -> Any:
     if kind.name in ("FLOAT", "DOUBLE"):
         return float(value)
     return _checked(value) if kind.name == "STRING" else value
+
+
+class AvroRecords:
+    """Reads records of Avro by the schemas that the registry has for them."""
+
+    def __init__(self, registry: str) -> None:
+        self._registry = registry
+        self._schemas: dict[int, Any] = {}
+
+    def read(self, record: bytes) -> Any:
+        """The value as JSON has it, with dates and times as texts, and bytes in base64."""
+        magic, number = record[0], int.from_bytes(record[1:5])
+        assert magic == 0, record
+        if number not in self._schemas:
+            with urllib.request.urlopen(f"{self._registry}/schemas/ids/{number}", timeout=30) as answer:
+                self._schemas[number] = json.loads(json.load(answer)["schema"])
+        schema = self._schemas[number]
+        # Without their meaning, since Python's dates have fewer years.
+        plain = fastavro.parse_schema(_without_logical(schema))
+        rest = io.BytesIO(record[5:])
+        found = fastavro.schemaless_reader(rest, plain, None)
+        assert rest.read() == b"", "the record goes on after its value"
+        return _of_avro(found, schema)
+
+
+def _without_logical(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _without_logical(part) for name, part in schema.items() if name != "logicalType"} | (
+        {"fields": [{**each, "type": _without_logical(each["type"])} for each in schema["fields"]]}
+        if "fields" in schema
+        else {}
+    )
+
+
+def _of_avro(value: Any, schema: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(schema, list):
+        [other] = [part for part in schema if part != "null"]
+        return _of_avro(value, other)
+    name, logical = (schema, "") if isinstance(schema, str) else (schema["type"], schema.get("logicalType"))
+    if name == "record":
+        return {part["name"]: _of_avro(value[part["name"]], part["type"]) for part in schema["fields"]}
+    if name == "array":
+        return [_of_avro(each, schema["items"]) for each in value]
+    match logical:
+        case "decimal":
+            return decimal_of(value, schema["scale"])
+        case "date":
+            return day_text(value)
+        case "timestamp-millis":
+            return moment_text(value * 1_000)
+        case "timestamp-micros":
+            return moment_text(value)
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def decimal_of(digits: bytes, scale: int) -> Decimal:
+    """The decimal of an unscaled number."""
+    unscaled = int.from_bytes(digits, signed=True)
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def envelope(converter: str, fields: Mapping[str, Type], registry: str, subject: str) -> Envelope:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from psycopg import sql
 
 from tests.values.cells import Cell, Outcome
+from tests.values.envelopes import AvroRecords, decimal_of
 from tests.values.extremes import TEXTS
 from tests.values.pairs import Flock, Pair
 from tests.values.readings import day_text, json_value, moment_text, of_text
@@ -56,6 +56,18 @@ _DAYS = {
     "0044-03-15 BC": "-0043-03-15",
 }
 
+DOMAINS = {
+    "host": "inet",
+    "deep_host": "host",
+    "age": "integer CHECK (VALUE >= 0)",
+    "cents": "numeric(10,2)",
+    "price": "cents",
+    "span": "int4range",
+    "temper": "feeling",
+    "marks": "integer[]",
+    "day": "date",
+}
+"""Domains with their base types, some of which are domains: values are those of the last one."""
 COLUMNS: tuple[Column, ...] = (
     Column("a_boolean", "boolean", "boolean", _same("true", "false")),
     Column("a_short", "smallint", "integer", _same("32767", "-32768")),
@@ -122,6 +134,18 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_jsonb", "jsonb", "string", _same('{"a": [null, 1.10], "b": 1}', "null", '"text"')),
     Column("an_inet", "inet", "string", _same("10.0.0.1", "10.0.0.0/8", "::1")),
     Column("a_host", "host", "string", _same("10.0.0.1", "10.0.0.0/8")),
+    Column("a_deep_host", "deep_host", "string", _same("10.0.0.1", "10.0.0.0/8", "::1")),
+    Column("hosts", "host[]", "json", {"{10.0.0.1,::/0}": '["10.0.0.1","::/0"]'}),
+    Column("deep_hosts", "deep_host[]", "json", {"{10.0.0.1,NULL}": '["10.0.0.1",null]'}),
+    # As JSON, in which a number is no text.
+    Column("an_age", "age", "json", _same("7")),
+    Column("ages", "age[]", "json", {"{7,NULL}": "[7,null]"}),
+    Column("a_price", "price", "decimal", _same("1.50")),
+    Column("a_span", "span", "string", _same("[1,5)")),
+    Column("a_temper", "temper", "string", _same("so sad")),
+    Column("tempers", "temper[]", "json", {'{happy,"so sad"}': '["happy","so sad"]'}),
+    Column("some_marks", "marks", "json", {"{1,NULL}": "[1,null]"}),
+    Column("a_domain_day", "day", "date", _same("2026-11-28")),
     Column("inets", "inet[]", "json", {"{10.0.0.1,::/0}": '["10.0.0.1","::/0"]'}),
     Column("a_cidr", "cidr", "string", _same("10.0.0.0/8", "10.0.0.1/32", "::1/128")),
     Column("a_mac", "macaddr", "string", _same("08:00:2b:01:02:03")),
@@ -131,7 +155,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("a_mood", "feeling", "string", _same("so sad")),
     Column("some_bits", "bit(4)", "string", _same("1010")),
     Column("a_document", "xml", "string", _same("<a>ü</a>")),
-    Column("a_price", "money", "string", _same("-$92,233,720,368,547,758.08")),
+    Column("a_cost", "money", "string", _same("-$92,233,720,368,547,758.08")),
     Column("a_point", "point", "string", _same("(1.5,-2)")),
     Column("an_oid", "oid", "string", _same("4294967295")),
     Column("a_search", "tsvector", "string", _same("'fat':2 'rat':3")),
@@ -163,7 +187,8 @@ class FromPostgres(Pair):
     def begin(self, world: World, flock: Flock) -> dict[str, Any]:
         if world.postgres.query("SELECT to_regtype('feeling')::text") == [(None,)]:
             world.postgres.query("CREATE TYPE feeling AS ENUM ('happy', 'so sad')")
-            world.postgres.query("CREATE DOMAIN host AS inet")
+            for name, base in DOMAINS.items():
+                world.postgres.query(f"CREATE DOMAIN {name} AS {base}")
         columns = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
         world.postgres.query(f'CREATE TABLE "{flock.name}" (id integer PRIMARY KEY, {columns})')
         world.postgres.query(f'INSERT INTO "{flock.name}" (id) VALUES (1)')
@@ -179,6 +204,8 @@ class FromPostgres(Pair):
             "trigger.interval.ms": 100,
             "message.max.bytes": 2_000_000,
         }
+        if self.converter == "avro":
+            config["schema.registry.url"] = world.registry
         return connector(flock.name, "postgres-to-kafka", config)
 
     def send(self, world: World, flock: Flock) -> None:
@@ -195,13 +222,21 @@ class FromPostgres(Pair):
         return len(world.records(f"{flock.name}-out")) >= 1 + self._sent.get(flock.name, 0)
 
     def read(self, world: World, flock: Flock) -> Mapping[Cell, Outcome]:
-        decode = {"json": lambda value: value, "json-schema": decoded}[self.converter]
+        avro = AvroRecords(world.registry) if self.converter == "avro" else None
+        decode: dict[str, Callable[[bytes], Any]] = {
+            "json": lambda given: json_value(given.decode()),
+            "json-schema": lambda given: decoded(json_value(given.decode())),
+            "avro": lambda given: avro.read(given) if avro is not None else None,
+        }
+        read = decode[self.converter]
         kinds = {column.name: column.kind for column in COLUMNS}
         rows: dict[int, dict[str, Any]] = {}
         for record in world.records(f"{flock.name}-out"):
-            number = decode(json_value(record.key.decode()))
+            assert record.key is not None
+            assert record.value is not None
+            number = read(record.key)
             assert number not in rows, f"{number} came twice"
-            rows[number] = decode(json_value(record.value.decode()))
+            rows[number] = read(record.value)
         found: dict[Cell, Outcome] = {}
         for cell in flock.cells:
             row = rows.get(int(cell.key))
@@ -229,8 +264,8 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     if value is None:
         return None
     logical: dict[str, Callable[[], Any]] = {
-        "org.apache.kafka.connect.data.Decimal": lambda: _decimal(
-            int.from_bytes(base64.b64decode(value), signed=True), int(schema["parameters"]["scale"])
+        "org.apache.kafka.connect.data.Decimal": lambda: decimal_of(
+            base64.b64decode(value), int(schema["parameters"]["scale"])
         ),
         "org.apache.kafka.connect.data.Date": lambda: day_text(value),
         "org.apache.kafka.connect.data.Timestamp": lambda: moment_text(value * 1_000),
@@ -241,10 +276,7 @@ def _of_schema(value: Any, schema: Mapping[str, Any]) -> Any:
     if schema["type"] == "struct":
         return {part["field"]: _of_schema(value[part["field"]], part) for part in schema["fields"]}
     if schema["type"] == "array":
+        assert isinstance(value, list), value
         return [_of_schema(each, schema["items"]) for each in value]
+    assert not isinstance(value, list), f"{value} is no {schema['type']}"
     return value
-
-
-def _decimal(unscaled: int, scale: int) -> Decimal:
-    digits = tuple(int(digit) for digit in str(abs(unscaled)))
-    return Decimal((int(unscaled < 0), digits, -scale))

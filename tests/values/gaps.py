@@ -26,7 +26,8 @@ _NOT_STORED = (
     ("STRING to jsonb", ('"\\u0000"',), "a character that no text of the database has"),
     ("STRING to uuid", ("no uuid",), "no value of the type"),
     ("STRING to mood", ("unknown",), "no value of the enum"),
-    ("STRING to varchar(4)", ("too long",), "longer than the column"),
+    ("STRING to varchar(4)", ("too long", "abc   "), "longer than the column"),
+    ("DECIMAL(10,4) to numeric(10,2)", ("1.2345",), "more digits than the column has"),
     ("INT to smallint", ("40000",), "out of the range of the column"),
     ("INT to integer, checked", ("-1",), "the constraint is violated"),
 )
@@ -90,12 +91,25 @@ _FROM_POSTGRES: tuple[Listed, ...] = (
         "records have times of the years 1 to 9999",
         alone=True,
     ),
-    Refusal(
-        "postgres-to-kafka, json-schema",
-        "numeric(10,2)",
-        ("NaN",),
-        "Connect's decimals have no such number",
-        alone=True,
+    *(
+        Refusal(
+            f"postgres-to-kafka, {converter}",
+            "numeric(10,2)",
+            ("NaN",),
+            "its decimals have no such number",
+            alone=True,
+        )
+        for converter in ("json-schema", "avro")
+    ),
+    *(
+        Refusal(
+            f"postgres-to-kafka, {converter}",
+            "integer[][]",
+            ("{{1,2},{3,4}}",),
+            "a schema has one dimension, whatever an array of the column has",
+            alone=True,
+        )
+        for converter in ("json-schema", "avro")
     ),
 )
 

@@ -21,6 +21,7 @@ DECIDING: tuple[Pair, ...] = (
     ToPostgres(by_row=True),
     FromPostgres("json"),
     FromPostgres("json-schema"),
+    FromPostgres("avro"),
     FromFiles("line"),
     FromFiles("json"),
     Mirror(),

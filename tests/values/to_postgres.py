@@ -87,7 +87,7 @@ TARGETS: tuple[Target, ...] = (
     _of("counts", "jsonb"),
     _of("deep", "jsonb"),
     _of("visit", "jsonb"),
-    _texts("a_varchar", "varchar(4)", "abcd", "", "äöü€", "too long"),
+    _texts("a_varchar", "varchar(4)", "abcd", "", "äöü€", "too long", "abc   "),
     _texts("a_char", "char(4)", "ab", ""),
     _texts("an_uuid", "uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "no uuid"),
     _texts(
@@ -124,6 +124,12 @@ TARGETS: tuple[Target, ...] = (
     ),
     _texts("a_money", "money", "-92233720368547758.08"),
     Target("a_large", "INT", "smallint", (Value("40000", "40000", ""),)),
+    Target(
+        "a_rounded",
+        "DECIMAL(10,4)",
+        "numeric(10,2)",
+        (Value("1.5000", "1.5000", "1.50"), Value("1.2345", "1.2345", "")),
+    ),
     Target(
         "a_positive",
         "INT",

@@ -11,8 +11,7 @@ import os
 import re
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -20,6 +19,7 @@ from pydantic import AfterValidator
 
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.options import option
+from cooperator.connectors.postgres_states import Meaning, meaning
 from cooperator.connectors.postgres_tls import system_authorities
 from cooperator.connectors.postgres_url import checked_url, files_of, read_by_libpq
 from cooperator.connectors.spark import SparkOptions
@@ -40,10 +40,6 @@ _LOCK_S = 5
 """The longest that a statement waits for a lock before cancellation is checked again."""
 _NETWORK_S = 15
 """A server that does not answer at all for this long counts as gone."""
-_PASSING_CLASSES = ("08", "40", "53", "57", "58")
-_PASSING = ("25006", "25P03", "55P03")
-"""Read-only (a standby that will be promoted), idle in a transaction for too long, a lock not available."""
-
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.-]{0,126}\Z")
 
 
@@ -79,53 +75,6 @@ def identifier(table: str) -> "sql.Identifier":
     from psycopg import sql
 
     return sql.Identifier(*table.split(".", 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table as the database describes it.
-
-    ``columns`` maps names to types, in order. ``unique`` holds the sets of columns with a unique index; the
-    primary key comes first. ``required`` maps the columns that must not be null to whether they have a
-    default. ``inserts_wait``: a new row may wait for, or lock, what another transaction has written (keys,
-    triggers), or COPY treats it in another way than INSERT.
-    """
-
-    name: str
-    columns: dict[str, str]
-    unique: Sequence[tuple[str, ...]]
-    required: Mapping[str, bool] = field(default_factory=dict)
-    inserts_wait: bool = True
-
-
-def describe_table(connection: "psycopg.Connection[Any]", name: str) -> Table | None:
-    """Returns the table of that name (without a schema: in the search path); None if it does not exist."""
-    [(oid,)] = connection.execute("SELECT to_regclass(%s)::oid", [identifier(name).as_string(None)])
-    if oid is None:
-        return None
-    columns = connection.execute(
-        "SELECT attname, format_type(atttypid, atttypmod), attnotnull, atthasdef OR attidentity <> '' "
-        "FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-        [oid],
-    ).fetchall()
-    unique = connection.execute(
-        "SELECT (SELECT array_agg(attname::text ORDER BY place) FROM unnest(indkey::int[]) "
-        "WITH ORDINALITY AS key (number, place) "
-        "JOIN pg_attribute ON attrelid = indrelid AND attnum = number) "
-        "FROM pg_index WHERE indrelid = %s AND indisunique AND indpred IS NULL AND indexprs IS NULL "
-        "AND indnkeyatts = indnatts ORDER BY indisprimary DESC, indexrelid",
-        [oid],
-    )
-    [(inserts_wait,)] = connection.execute(
-        "SELECT relkind <> 'r' OR relrowsecurity OR relhasrules OR relhastriggers OR EXISTS (SELECT FROM "
-        "pg_index WHERE indrelid = pg_class.oid AND (indisunique OR indisexclusion)) OR EXISTS (SELECT FROM "
-        "pg_attribute WHERE attrelid = pg_class.oid AND attidentity = 'a' AND NOT attisdropped) "
-        "FROM pg_class WHERE oid = %s",
-        [oid],
-    )
-    required = {column: has_default for column, _, is_required, has_default in columns if is_required}
-    types = {column: kind for column, kind, _, _ in columns}
-    return Table(name, types, [tuple(names) for (names,) in unique], required, inserts_wait)
 
 
 def create_table(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> None:
@@ -205,7 +154,7 @@ class Database:
             with connection.transaction():
                 result = work(connection)
         except psycopg.Error as error:
-            if not _passes(error):
+            if meaning(error) is not Meaning.PASSES:
                 raise
             unavailable = DatabaseUnavailable(f"{self._where}: {str(error).strip()}")
             self._tell(f"waiting for {unavailable}")
@@ -275,12 +224,3 @@ def as_json(value: Any) -> str:
         case Decimal():
             return format(value, "f")
     return json.dumps(value, default=str)
-
-
-def _passes(error: "psycopg.Error") -> bool:
-    """Whether a retry may succeed: the server is away, or another transaction is in the way."""
-    import psycopg
-
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.OperationalError)
-    return error.sqlstate.startswith(_PASSING_CLASSES) or error.sqlstate in _PASSING

@@ -1,10 +1,12 @@
 """Checks of rows against their table, besides those of the database itself (``postgres_refusals``)."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cooperator.connectors.options import OptionError, Problem
-from cooperator.connectors.postgres import Table
+from cooperator.connectors.postgres_lines import written
+from cooperator.connectors.postgres_losses import loses
+from cooperator.connectors.postgres_table import Table
 from cooperator.connectors.transform import quoted
 
 if TYPE_CHECKING:
@@ -15,13 +17,15 @@ _WHOLE = ("smallint", "integer", "bigint")
 _REAL = ("real", "double precision", "numeric")
 _SPARK_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _SPARK_REAL = ("float", "double")
+_SHOWN: Final = 100
 
 
-def storable(rows: "DataFrame", key: Collection[str] = ()) -> "DataFrame":
+def storable(rows: "DataFrame", key: Collection[str] = (), table: Table | None = None) -> "DataFrame":
     """Returns the rows with text that is UTF-8: bytes that are not (of a CAST) become U+FFFD.
 
-    A row with a null in the ``key`` of an upsert fails, since the database would not refuse it: a unique
-    index takes such rows for different ones, and a batch for one.
+    Rows fail that the database would not refuse: those with a null in the ``key`` of an upsert (a unique
+    index takes such rows for different ones, and a batch for one), and those with a value that the database
+    would round or cut (``postgres_losses``). ``table`` is None before it is created for these rows.
     """
     import pyspark.sql.functions as F  # noqa: N812
     from pyspark.sql.types import StringType
@@ -32,11 +36,21 @@ def storable(rows: "DataFrame", key: Collection[str] = ()) -> "DataFrame":
     def checked(name: str, kind: "DataType") -> "Column":
         found = F.col(quoted(name))
         value = F.make_valid_utf8(found) if isinstance(kind, StringType) else found
+
+        def without(bad: "Column", problem: "Column", remedy: str) -> "Column":
+            text = F.concat(F.lit(f"column {name} "), problem, F.lit(f"; {remedy}"))
+            return F.when(bad, F.raise_error(text).cast(kind)).otherwise(value)
+
         if name in key:
-            problem = "is null, and is in the key by which rows replace others: see pk.fields"
+            problem = F.lit("is null, and is in the key by which rows replace others: see pk.fields")
             remedy = "select a value for it, or leave out the record in transform.sql"
-            refused = F.raise_error(F.lit(f"column {name} {problem}; {remedy}")).cast(kind)
-            value = F.when(found.isNull(), refused).otherwise(value)
+            value = without(found.isNull(), problem, remedy)
+        held = table.columns.get(name, "") if table is not None else ""
+        if table is not None and (losing := loses(found, kind, held)) is not None:
+            told = F.coalesce(F.substr(written(found, kind, held), F.lit(1), F.lit(_SHOWN)), F.lit("null"))
+            lost = f", of which {held} in table {table.name} would lose a part"
+            remedy = "round or cut it in transform.sql, or alter the type of the column"
+            value = without(losing, F.concat(F.lit("is "), told, F.lit(lost)), remedy)
         return value.alias(name)
 
     return rows.select([checked(field.name, field.dataType) for field in rows.schema.fields])

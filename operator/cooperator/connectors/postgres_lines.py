@@ -45,7 +45,7 @@ def texts(rows: "DataFrame", columns: Mapping[str, str]) -> Texts:
     forms: list[tuple[str, str]] = []
     for field in rows.schema.fields:
         value, form = F.col(quoted(field.name)), _form(field.dataType)
-        text = value if form == "BYTES" else _text(value, field.dataType, columns.get(field.name, ""))
+        text = value if form == "BYTES" else written(value, field.dataType, columns.get(field.name, ""))
         found.append(text.alias(field.name))
         forms.append((field.name, form))
     return Texts(rows.select(*found), forms)
@@ -73,8 +73,8 @@ def _is_known(kind: str, held: str) -> bool:
     return False
 
 
-def _text(value: "Column", kind: "DataType", held: str) -> "Column":
-    """Returns a value as PostgreSQL reads it; null stays null."""
+def written(value: "Column", kind: "DataType", held: str) -> "Column":
+    """Returns the text of a value, as PostgreSQL reads it in a column of the type ``held``; null stays."""
     import pyspark.sql.functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
 
@@ -93,7 +93,7 @@ def _text(value: "Column", kind: "DataType", held: str) -> "Column":
             of_element, inner = kind.elementType, held.removesuffix("[]")
 
             def element(each: "Column") -> "Column":
-                text = _text(each, of_element, inner)
+                text = written(each, of_element, inner)
                 if isinstance(of_element, T.ArrayType):
                     return F.coalesce(text, F.lit("NULL"))
                 quoted = F.replace(F.replace(text, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))

@@ -23,7 +23,8 @@ from cooperator.connectors.offsets.sinks import Sink
 from cooperator.connectors.offsets.sources import About, UnitPlace
 from cooperator.connectors.offsets.unit_log import query_of, reached
 from cooperator.connectors.places import put
-from cooperator.connectors.postgres import Database, describe_table, identifier
+from cooperator.connectors.postgres import Database, identifier
+from cooperator.connectors.postgres_table import describe_table
 from cooperator.connectors.postgres_target import KafkaToPostgresOptions
 from cooperator.connectors.stored_offsets import StoredOffsets, listed
 from cooperator.connectors.units import read_layout

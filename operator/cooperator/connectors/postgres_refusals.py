@@ -5,21 +5,24 @@ is halved, and after one that is accepted the next is twice as long. A record th
 Among n records, one costs some 2 log n runs, and one whose neighbours are refused as well a single run;
 there are never more than 2 n + 2 log n.
 
-Only data exceptions (class 22) and violated constraints (23) are about values. What passes, such as a lock
-or a server that is away, refuses no record.
+Whether an error may be about values, its SQLSTATE tells (``postgres_states``). A statement that fails without
+any record, too, refuses none; neither does what passes, such as a lock or a server that is away.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from cooperator.connectors.postgres import identifier
+from cooperator.connectors.postgres_states import Meaning, meaning
 from cooperator.model.visible import bounded, visible_line
 
 if TYPE_CHECKING:
     import psycopg
 
-_OF_VALUES: Final = ("22", "23")
+_LIMITS: Final = "54"
+"""The class of limits, of which the server may name no index: the longest value is the reason."""
 _SHOWN: Final = 200
 """Characters of a value."""
 _QUOTED: Final = 400
@@ -30,8 +33,16 @@ _REMEDIES: Final = {
     "23505": "set insert.mode to upsert if rows are to replace others, or drop the constraint",
     "23": "change the value in transform.sql, or alter the constraint",
     "22": "change the value in transform.sql, or alter the type of the column",
+    "54": "shorten the value in transform.sql, or drop the index",
+    "42501": "change the value in transform.sql, or alter the policy of the table",
+    "44": "change the value in transform.sql, or alter the view",
+    "": "change the value in transform.sql, or alter the trigger, rule or function of the table",
 }
-"""By SQLSTATE, or its class."""
+"""By SQLSTATE, or its class; the last one is that of what a function of the database refuses."""
+_SCHEMA_REMEDIES: Final = {
+    "42501": "grant the role the rights to insert and update there, and to create temporary tables",
+    "42": "alter the table, its rule, trigger or function, or transform.sql",
+}
 _COLUMNS: Final = """
 SELECT attname::text FROM pg_constraint JOIN pg_attribute ON attrelid = conrelid AND attnum = ANY(conkey)
 WHERE conrelid = to_regclass(%(table)s) AND conname = %(name)s
@@ -42,6 +53,12 @@ WHERE indrelid = to_regclass(%(table)s) AND relname = %(name)s"""
 Row = Sequence[Any]
 Record = tuple[int, list[Row]]
 """The number of a record, and its rows."""
+
+
+class StatementRefused(Exception):
+    """The database refuses to write into a table, whatever the rows are; the message names the table and a
+    remedy.
+    """
 
 
 class DatabaseRefusal(NamedTuple):
@@ -64,9 +81,11 @@ def accept(
     refuse: Refuse,
     narrow: Callable[[], None] = lambda: None,
 ) -> None:
-    """Calls ``write`` for runs of all records that the database accepts, in order.
+    """Calls ``write`` for runs of all records that the database accepts, in order; if all together are
+    refused, then for none.
 
-    ``narrow`` is called once before runs that are shorter than all records. ``columns`` are those of rows.
+    Raises ``StatementRefused``, and what passes. ``narrow`` is called once before runs that are shorter than
+    all records. ``columns`` are those of rows.
     """
     import psycopg
 
@@ -77,10 +96,12 @@ def accept(
             with connection.transaction():
                 write(run)
         except psycopg.Error as error:
-            if not is_of_values(error):
-                raise
+            if meaning(error) is not Meaning.ROW:
+                _fail(table, error)
             if is_whole:
                 is_whole = False
+                with writing(table), connection.transaction(force_rollback=True):
+                    write([])
                 narrow()
             if len(run) > 1:
                 size = len(run) // 2
@@ -92,13 +113,24 @@ def accept(
         at += len(run)
 
 
-def is_of_values(error: "psycopg.Error") -> bool:
-    """Whether the database, or its client, refuses values."""
+@contextmanager
+def writing(table: str) -> Iterator[None]:
+    """Names the table and a remedy where a statement fails. What passes is raised as it is."""
     import psycopg
 
-    if error.sqlstate is None:
-        return isinstance(error, psycopg.DataError)
-    return error.sqlstate.startswith(_OF_VALUES)
+    try:
+        yield
+    except psycopg.Error as error:
+        _fail(table, error)
+
+
+def _fail(table: str, error: "psycopg.Error") -> NoReturn:
+    if meaning(error) is Meaning.PASSES:
+        raise error
+    state = error.sqlstate or ""
+    remedy = _SCHEMA_REMEDIES.get(state) or _SCHEMA_REMEDIES.get(state[:2], _SCHEMA_REMEDIES["42"])
+    text = visible_line(f"table {table} cannot be written: {_said(error)}; {remedy}")
+    raise StatementRefused(text) from error
 
 
 def _refusal(
@@ -112,9 +144,9 @@ def _refusal(
     values = [f"column {name}, which is {_shown(columns.index(name), rows)}" for name in named]
     where = f"table {table} refuses {' and '.join(values)}" if values else f"table {table} refuses the row"
     state = error.sqlstate or ""
-    said = _said(error) + (f" (SQLSTATE {state})" if state else "")
-    remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], _REMEDIES["22"])
-    return DatabaseRefusal(visible_line(f"{where}: {said}"), remedy)
+    # The client alone looks for U+0000, and reports no state.
+    remedy = _REMEDIES.get(state or "22") or _REMEDIES.get(state[:2], _REMEDIES[""])
+    return DatabaseRefusal(visible_line(f"{where}: {_said(error)}"), remedy)
 
 
 def _said(error: "psycopg.Error") -> str:
@@ -123,7 +155,8 @@ def _said(error: "psycopg.Error") -> str:
     """
     diag = error.diag
     texts = [diag.message_primary or str(error), diag.message_detail or "", _place(error)]
-    return "; ".join(visible_line(text, _QUOTED) for text in texts if text)
+    state = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+    return "; ".join(visible_line(text, _QUOTED) for text in texts if text) + state
 
 
 def _named(
@@ -149,6 +182,8 @@ def _named(
         of_table = {"table": identifier(table).as_string(None), "name": diag.constraint_name}
         found = {name for (name,) in connection.execute(_COLUMNS, of_table)}
         return [name for name in columns if name in found]
+    if len(columns) > 1 and error.sqlstate.startswith(_LIMITS):
+        return [max(columns, key=lambda name: max(len(str(row[columns.index(name)])) for row in rows))]
     return [columns[0]] if len(columns) == 1 else []
 
 

@@ -9,21 +9,21 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.connectors.postgres_types import TYPE_OF_ATTRIBUTE
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-_DESCRIBED = """
+_DESCRIBED = f"""
 SELECT name, json_build_object(
   'oid', described.oid::bigint,
   'kind', relkind,
   'is_standby', pg_is_in_recovery(),
   'columns', (
-    SELECT coalesce(json_agg(json_build_array(attname, CASE typbasetype WHEN 'inet'::regtype THEN 'inet'
-      ELSE format_type(atttypid, atttypmod) END, attnotnull) ORDER BY attnum), '[]')
-    FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
-    WHERE attrelid = described.oid AND attnum > 0 AND NOT attisdropped),
+    SELECT coalesce(json_agg(json_build_array(attname, {TYPE_OF_ATTRIBUTE}, attnotnull)
+      ORDER BY attnum), '[]')
+    FROM pg_attribute WHERE attrelid = described.oid AND attnum > 0 AND NOT attisdropped),
   'unique', (
     SELECT coalesce(json_agg(names ORDER BY indisprimary DESC, indexrelid), '[]') FROM (
       SELECT indisprimary, indexrelid, (
@@ -46,7 +46,8 @@ SELECT name, json_build_object(
     JOIN pg_sequence ON seqrelid = sequence
     JOIN pg_attribute ON attrelid = described.oid AND attnum = number)
   )::text AS description
-FROM unnest({names}::text[]) AS wanted (name) JOIN pg_class AS described ON described.oid = to_regclass(name)
+FROM unnest({{names}}::text[]) AS wanted (name)
+JOIN pg_class AS described ON described.oid = to_regclass(name)
 """
 _INCREMENTING = "incrementing.column.name"
 _BY_TIME = "set mode to timestamp+incrementing"

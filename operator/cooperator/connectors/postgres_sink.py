@@ -15,7 +15,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cooperator.connectors.postgres import identifier
-from cooperator.connectors.postgres_refusals import Refuse, Row, accept
+from cooperator.connectors.postgres_refusals import Refuse, Row, accept, writing
+from cooperator.connectors.postgres_table import digest_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -33,13 +34,15 @@ class TargetTable:
     """The table that rows go to.
 
     ``columns`` are those of each row, in order. ``key`` holds the columns that identify a row; if it is
-    empty, rows are added. ``direct``: they need no temporary table.
+    empty, rows are added. ``direct``: they need no temporary table. ``digest`` is that of the table for which
+    all this was chosen (``postgres_table``); an empty one is not compared.
     """
 
     table: str
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
     direct: bool = False
+    digest: str = ""
 
 
 class Chunk(NamedTuple):
@@ -49,8 +52,18 @@ class Chunk(NamedTuple):
     rows: Sequence[tuple[int, Row]]
 
 
+class TargetChanged(Exception):
+    """A table is not as it was described; rows for it are written once it is described anew."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"table {table} has changed since it was described")
+
+
 class Statements(NamedTuple):
-    """The statements that write rows in one transaction: before the copy, the copy, and after it."""
+    """The statements that write rows in one transaction: before the copy, the copy, and after it.
+
+    After the copy the table is locked, so that its digest can be compared.
+    """
 
     before: "Sequence[sql.Composed]"
     copy: "sql.Composed"
@@ -60,12 +73,17 @@ class Statements(NamedTuple):
 def stage(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk], refuse: Refuse) -> None:
     """Copies rows into temporary tables of this transaction, whose columns have the types of the targets.
 
-    If the transaction is not to write them after all, it must be rolled back.
+    Raises ``TargetChanged``, ``StatementRefused``, and what passes. If the transaction is not to write them
+    after all, it must be rolled back.
     """
     for number, (target, rows) in enumerate(chunks):
         before, statement, _ = statements_of(target, number, by_record=True)
-        for each in before:
-            connection.execute(each)
+        with writing(target.table):
+            for each in before:
+                connection.execute(each)
+        # From here on the table stays as it is until the transaction ends.
+        if target.digest and digest_of(connection, target.table) != target.digest:
+            raise TargetChanged(target.table)
 
         def copied(some: Sequence[tuple[int, list[Row]]], statement: "sql.Composed" = statement) -> None:
             with connection.cursor().copy(statement) as copy:
@@ -83,7 +101,8 @@ def move(connection: "psycopg.Connection[Any]", chunks: Sequence[Chunk], refuse:
         def inserted(
             some: Sequence[tuple[int, list[Row]]], target: TargetTable = target, number: int = number
         ) -> None:
-            for each in _moving(target, _staging(number), (some[0][0], some[-1][0])):
+            between = (some[0][0], some[-1][0]) if some else (1, 0)
+            for each in _moving(target, _staging(number), between):
                 connection.execute(each)
             # A constraint that is deferred would refuse the commit, which tells no record.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")

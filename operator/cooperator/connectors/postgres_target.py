@@ -1,5 +1,6 @@
 """The tables that ``kafka-to-postgres`` writes to: its options, and whether rows fit a table."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
@@ -10,21 +11,23 @@ from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.options import Names, OptionError, Problem, option, refuse
 from cooperator.connectors.postgres import (
     Database,
+    DatabaseUnavailable,
     PostgresOptions,
-    Table,
     create_table,
-    describe_table,
     identifier,
     is_table_name,
 )
 from cooperator.connectors.postgres_checks import check_kinds, missing
 from cooperator.connectors.postgres_sink import DELETED, TargetTable
+from cooperator.connectors.postgres_table import Table, describe_table, digest_of
 from cooperator.connectors.spark import LOOP_INTERVAL_MS, trigger_interval
 from cooperator.model.text import hinted
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
+
+log = logging.getLogger(__name__)
 
 SOURCE: Final = "{topic}"
 """It stands for the source topic's name in names of tables."""
@@ -126,6 +129,54 @@ class FittedTable(NamedTuple):
     rows: TargetTable
 
 
+Types = tuple[tuple[str, str], ...]
+"""The columns of rows: names with Spark's types."""
+
+
+class Targets:
+    """The tables that rows of a task go to, each described once until one has changed. For one thread."""
+
+    def __init__(self, database: Database, options: KafkaToPostgresOptions) -> None:
+        self._database = database
+        self._options = options
+        self._fitted: dict[tuple[Types, str], FittedTable] = {}
+        self._described: dict[str, Table | None] = {}
+
+    def of(self, types: Types, topic: str) -> FittedTable:
+        """Returns where rows of these columns from a topic go. Raises ``OptionError``."""
+        if (types, topic) not in self._fitted:
+            self._fitted[types, topic] = target_of(self._database, types, self._options, topic)
+        return self._fitted[types, topic]
+
+    def described(self, topic: str) -> Table | None:
+        """Returns the table for rows from a topic, if it exists."""
+        if topic not in self._described:
+            name = table_name(self._options, topic)
+            self._described[topic] = self._database.run(lambda connection: describe_table(connection, name))
+        return self._described[topic]
+
+    def have_changed(self) -> bool:
+        """Whether a table is not as it was described, as far as the database can be asked. If so, all of them
+        are described anew.
+        """
+        known = {each.table.name: each.table.digest for each in self._fitted.values()}
+        known |= {each.name: each.digest for each in self._described.values() if each is not None}
+
+        def changed(connection: "psycopg.Connection[Any]") -> list[str]:
+            return [name for name, digest in known.items() if digest_of(connection, name) != digest]
+
+        try:
+            found = self._database.once(changed)
+        except DatabaseUnavailable:
+            return False
+        if not found:
+            return False
+        log.info("tables have changed, and are described anew: %s", ", ".join(found))
+        self._fitted.clear()
+        self._described.clear()
+        return True
+
+
 def target_of(
     database: Database, columns: Sequence[tuple[str, str]], options: KafkaToPostgresOptions, topic: str
 ) -> FittedTable:
@@ -147,7 +198,8 @@ def target_of(
     if options.tolerance == "all":
         check_kinds(columns, table)
     direct = not table.inserts_wait
-    return FittedTable(table, TargetTable(name, names, _key(table, names, options), direct))
+    rows = TargetTable(name, names, _key(table, names, options), direct, table.digest)
+    return FittedTable(table, rows)
 
 
 def table_name(options: KafkaToPostgresOptions, topic: str) -> str:
@@ -182,7 +234,9 @@ def _check_columns(table: Table, names: Sequence[str], options: KafkaToPostgresO
         columns = f"select only columns of the table: {', '.join(table.columns)}"
         remedy = hinted(unknown[0], table.columns, columns)
         raise _refused("transform.sql", given, problem, remedy)
-
+    if unwritable := [name for name in names if name in table.generated]:
+        problem = f"has columns that table {table.name} generates: {', '.join(unwritable)}"
+        raise _refused("transform.sql", given, problem, "leave them out, or alter them to BY DEFAULT")
     lacking = missing(names, table) if options.tolerance == "all" and DELETED not in names else []
     if lacking:
         problem = f"lacks columns that table {table.name} needs: {', '.join(lacking)}"
@@ -193,7 +247,7 @@ def key_of(table: Table | None, options: KafkaToPostgresOptions) -> tuple[str, .
     """Returns the columns by which a row replaces another one; none if rows are only inserted."""
     if options.mode == "append":
         return ()
-    return options.key or (table.unique[0] if table is not None and table.unique else ())
+    return options.key or (table.primary if table is not None else ())
 
 
 def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) -> tuple[str, ...]:
@@ -202,7 +256,8 @@ def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) ->
     written = ",".join(options.key) or None
     key = key_of(table, options)
     if set(key) not in [set(columns) for columns in table.unique] or not key:
-        problem = f"table {table.name} has no unique index over {', '.join(key) or 'any column'}"
+        lacks = f"unique index over {', '.join(key)}" if key else "primary key"
+        problem = f"table {table.name} has no {lacks}"
         raise _refused(
             "pk.fields", written, problem, "add a primary key to it, or name columns with a unique index"
         )

@@ -1,8 +1,8 @@
 """A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -27,19 +27,18 @@ from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSou
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
 from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
-from cooperator.connectors.postgres import Database, Table, describe_table
+from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_checks import storable
 from cooperator.connectors.postgres_jdbc import jdbc_settings
 from cooperator.connectors.postgres_lines import Texts, can_be_lines, texts
 from cooperator.connectors.postgres_position_offsets import positions_of
 from cooperator.connectors.postgres_sink import Chunk
+from cooperator.connectors.postgres_table import Table
 from cooperator.connectors.postgres_target import (
     SOURCE,
-    FittedTable,
     KafkaToPostgresOptions,
+    Targets,
     key_of,
-    table_name,
-    target_of,
 )
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.tasks import TaskContext
@@ -53,9 +52,6 @@ _MAX_OFFSETS: Final = 200_000
 """The maximum number of records in a batch of a task, unless the option for one partition is greater."""
 _MAX_CONVERTED: Final = 10_000
 """The default of a batch that is converted row by row."""
-
-TargetOf = Callable[[tuple[tuple[str, str], ...], str], FittedTable]
-"""Returns where rows with these columns (names and Spark's types) from a topic go."""
 
 
 def open_postgres_task(options: KafkaToPostgresOptions, context: TaskContext) -> LoopTask:
@@ -106,13 +102,10 @@ def _parts(
     stopped: threading.Event,
     spark: "SparkSession",
 ) -> LoopParts:
-    @cache
-    def target(types: tuple[tuple[str, str], ...], topic: str) -> FittedTable:
-        return target_of(database, types, options, topic)
-
     # A connection that Spark's tasks cannot have is reported now.
     database.run(jdbc_settings)
     units = {Partition.of_unit(unit): unit for unit in context.units}
+    targets = Targets(database, options)
     topics = sorted({partition.topic for partition in units})
     positions = positions_of(options, context.group_id, context.task.connector)
 
@@ -127,35 +120,65 @@ def _parts(
         fail_on_data_loss=options.fail_on_data_loss,
     )
     avro = reader_of(options)
+    by_topic = SOURCE in options.table and len(topics) > 1
+    is_shared = by_topic and not options.is_collected
     by_record = {
-        partition: _Unit(unit, options, context, database, positions, owned, target, stopped, avro)
+        partition: _Unit(
+            *(unit, options, context, database, positions, owned, targets, stopped, avro), is_shared=is_shared
+        )
         for partition, unit in units.items()
     }
-    by_topic = SOURCE in options.table and len(topics) > 1
     slots = slots_for(len(units), spark)
     no_records = read(spark, source, slots=LEAST_SLOTS)
 
     def queries_of(decoding: Decoding) -> dict[str, CopyQuery]:
         """Raises ``OptionError`` for rows that do not fit; empty if Spark cannot make lines of some."""
-        # Where no row is left out, a conversion depends on nothing of the topic, and is analysed once.
-        shared = None if options.is_collected else next(iter(by_record.values())).conversion
-        used = {partition.topic: shared or unit.conversion for partition, unit in by_record.items()}
+        used = {partition.topic: unit.conversion for partition, unit in by_record.items()}
+        if not options.is_collected:
+            # Where no row is left out, a conversion depends on the table alone, and is analysed once.
+            shared: dict[object, Conversion] = {}
+            for topic, conversion in used.items():
+                table = targets.described(topic)
+                held = (tuple(table.columns.items()), key_of(table, options)) if table is not None else None
+                used[topic] = shared.setdefault(held, conversion)
         records = decoding.applied(no_records)
         types = {each: tuple(each.relation(records).dtypes) for each in dict.fromkeys(used.values())}
-        found = {topic: _query(used[topic], decoding, topic, types[used[topic]], target) for topic in topics}
+        found = {topic: _query(used[topic], decoding, topic, types[used[topic]], targets) for topic in topics}
         queries = {topic: query for topic, query in found.items() if query is not None}
         return queries if len(queries) == len(found) else {}
 
-    def in_plan(queries: Mapping[str, CopyQuery]) -> CopyBatches:
-        return CopyBatches(
-            spark, source, database, positions, owned, queries.__getitem__, slots, by_topic=by_topic
-        )
+    copies: list[CopyBatches] = []
+
+    def have_changed() -> bool:
+        if not targets.have_changed():
+            return False
+        for unit in by_record.values():
+            unit.forget()
+        for each in copies:
+            each.forget()
+        plans.forget()
+        return True
 
     def planned(decoding: Decoding) -> CopyBatches | None:
-        return in_plan(queries) if (queries := queries_of(decoding)) else None
+        queries = queries_of(decoding)
+        if not queries:
+            return None
+        made = CopyBatches(
+            spark,
+            source,
+            database,
+            positions,
+            owned,
+            queries.__getitem__,
+            slots,
+            by_topic=by_topic,
+            have_changed=have_changed,
+        )
+        copies.append(made)
+        return made
 
     # Rows that do not fit are reported now.
-    queries = {} if options.by_record else queries_of(Decoding())
+    has_lines = not options.by_record and bool(queries_of(Decoding()))
 
     def convert(partition: Partition, raw: "pa.Table") -> tuple[list[Chunk], list[Letter]]:
         return by_record[partition].chunks(raw, spark)
@@ -170,9 +193,11 @@ def _parts(
     tolerates = left_out if options.tolerance == "all" else None
     converter = RowConverter(convert, tolerates, close)
     batches: Batches
-    batches = by_row = PostgresBatches(spark, source, database, positions, owned, converter, context.say)
+    batches = by_row = PostgresBatches(
+        spark, source, database, positions, owned, converter, context.say, have_changed
+    )
+    plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
     if options.is_collected:
-        plans = Plans(spark, lambda partition: by_record[partition].conversion, planned)
         leaving_out = LeavingOut(
             spark,
             lambda partition: by_record[partition].conversion,
@@ -182,12 +207,9 @@ def _parts(
         batches = PlannedFirst(
             plans.of, by_row, options.max_offsets, leaving_out, reads_topics_apart=by_topic
         )
-    elif queries:
+    elif has_lines:
         # The conversion row by row only names the record that the database refuses.
-        plan = in_plan(queries)
-        batches = PlannedFirst(
-            lambda partition: plan, by_row, options.max_offsets, reads_topics_apart=by_topic
-        )
+        batches = PlannedFirst(plans.of, by_row, options.max_offsets, reads_topics_apart=by_topic)
     return LoopParts(
         ownership=owned,
         batches=batches,
@@ -202,13 +224,13 @@ def _query(
     decoding: Decoding,
     topic: str,
     types: tuple[tuple[str, str], ...],
-    target: TargetOf,
+    targets: Targets,
 ) -> CopyQuery | None:
     """Returns the query that copies the records of a topic; None if Spark cannot make lines of its rows.
 
     ``types`` are those of the rows. Raises ``OptionError`` for rows that do not fit.
     """
-    table, rows = target(types, topic)
+    table, rows = targets.of(types, topic)
     held = tuple((name, table.columns.get(name, "")) for name, _ in types)
     if not can_be_lines(types, dict(held)):
         return None
@@ -221,12 +243,13 @@ def _query(
 
 def as_rows(rows: "DataFrame", options: KafkaToPostgresOptions, table: Table | None) -> "DataFrame":
     """Returns the rows of a conversion."""
-    return storable(rows if options.select else fields_of_value(rows), key_of(table, options))
+    found = rows if options.select else fields_of_value(rows)
+    return storable(found, key_of(table, options), table)
 
 
-def chunks_of(parts: Sequence[Part], target: TargetOf, topic: str) -> list[Chunk]:
+def chunks_of(parts: Sequence[Part], targets: Targets, topic: str) -> list[Chunk]:
     """Returns the rows in order; a chunk ends where the target changes."""
-    rows = ((target(part.types, topic).rows, number, row) for part, number, row in in_order(parts))
+    rows = ((targets.of(part.types, topic).rows, number, row) for part, number, row in in_order(parts))
     runs = groupby(rows, key=itemgetter(0))
     return [Chunk(into, [(number, row) for _, number, row in run]) for into, run in runs]
 
@@ -242,21 +265,28 @@ class _Unit:
         database: Database,
         positions: PostgresPositions,
         owned: PostgresUnits,
-        target: TargetOf,
+        targets: Targets,
         stopped: threading.Event,
         avro: AvroReader | None,
+        *,
+        is_shared: bool,
     ) -> None:
+        """``is_shared``: units of other topics may use its conversion."""
         self._unit = unit
         self._topic = Partition.of_unit(unit).topic
         self._options = options
         self._context = context.of_unit(unit)
         self._database = database
         self._positions = positions
-        self._target = target
+        self._targets = targets
         self._avro = avro
+        self._is_shared = is_shared
         self._conversion: Conversion | None = None
-        self._table: Table | None = None
         self.letters = UnitLetters(options, self._context, stopped, lambda: owned.claimed)
+
+    def forget(self) -> None:
+        """Lets the next batch be converted for the table as it is then."""
+        self._conversion = None
 
     @property
     def conversion(self) -> Conversion:
@@ -266,7 +296,7 @@ class _Unit:
                 self._context,
                 self._finish,
                 memory=UnitNote(self._database, self._positions, self._unit),
-                accept=lambda rows: self._target(tuple(rows.dtypes), self._topic),
+                accept=lambda rows: self._targets.of(tuple(rows.dtypes), self._topic),
                 avro=self._avro,
                 write=self._written,
                 is_numbered=True,
@@ -276,20 +306,17 @@ class _Unit:
     def chunks(self, raw: "pa.Table", spark: "SparkSession") -> tuple[list[Chunk], list[Letter]]:
         """Returns the rows, and the records that are left out."""
         parts, left_out = self.conversion.table(raw, spark)
-        return chunks_of(parts, self._target, self._topic), left_out
+        return chunks_of(parts, self._targets, self._topic), left_out
 
     def _written(self, rows: "DataFrame") -> "DataFrame":
         """Returns the rows as text, as Spark's tasks write them; as they are if Spark cannot make lines."""
         types = tuple(rows.dtypes)
-        columns = self._target(types, self._topic).table.columns
+        columns = self._targets.of(types, self._topic).table.columns
         return texts(rows, columns).rows if can_be_lines(types, columns) else rows
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
-        is_upsert = self._options.mode == "upsert"
-        return as_rows(rows, self._options, self._described() if is_upsert else None)
-
-    def _described(self) -> Table | None:
-        if self._table is None:
-            name = table_name(self._options, self._topic)
-            self._table = self._database.run(lambda connection: describe_table(connection, name))
-        return self._table
+        table = self._targets.described(self._topic)
+        if table is not None and self._is_shared:
+            # The tables of its topics have the same columns, so messages have the pattern of their names.
+            table = replace(table, name=self._options.table)
+        return as_rows(rows, self._options, table)

@@ -38,7 +38,7 @@ class FailureKind(Enum):
     ROWS = "rows"
     """The values of a row are the reason. The slot's producer is as good as before."""
     REFUSED = "refused"
-    """The sink refuses the values of a row."""
+    """The sink refuses the rows: for the values of one, or for all, which only a trial of each tells."""
     FAILED = "failed"
     """Another attempt would fail in the same way, as far as one can tell."""
 

@@ -7,7 +7,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
@@ -25,6 +25,7 @@ from cooperator.connectors.postgres import Database, DatabaseUnavailable
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
 from cooperator.connectors.postgres_lines import Texts
 from cooperator.connectors.postgres_sink import TargetTable, statements_of
+from cooperator.connectors.postgres_table import digest_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,10 +60,12 @@ class CopyBatches:
         slots: int,
         *,
         by_topic: bool = False,
+        have_changed: Callable[[], bool] = lambda: False,
     ) -> None:
         """``query_of`` returns the query on the records of a topic. ``by_topic``: topics have different ones.
 
-        ``slots`` is the maximum number of slots of a batch.
+        ``slots`` is the maximum number of slots of a batch. ``have_changed`` returns whether a table is not
+        as it was described; it is described anew then.
         """
         untyped: Any = spark
         self._spark = spark
@@ -74,6 +77,7 @@ class CopyBatches:
         self._query_of = query_of
         self._slots = slots
         self._by_topic = by_topic
+        self._have_changed = have_changed
         self._plans: dict[object, Any] = {}
         self._searches: dict[object, FailingSearch] = {}
         self._prefix = f"{source.pool} {uuid.uuid4().hex}"
@@ -109,6 +113,10 @@ class CopyBatches:
         for number, of_slot in enumerate(moves):
             if number not in failed:
                 self._units.moved(of_slot)
+        if failed and self._have_changed():
+            # Whatever the failure was, the next batch is written into the table as it is now.
+            again = [replace(each, kind=FailureKind.RETRIABLE) for each in outcome.failures]
+            return replace(outcome, failures=again)
         return outcome
 
     def failing(self, slots: Sequence[Sequence[OffsetRange]], most: int) -> "pa.Table":
@@ -125,14 +133,19 @@ class CopyBatches:
         self._group.cancel()
         self._database.interrupt()
 
-    def close(self) -> None:
+    def forget(self) -> None:
+        """Closes the plans and their connections; the next batch makes others."""
         try:
             for plan in self._plans.values():
                 plan.close()
         except Exception as error:
             log.info("closing the connections of %s: %s", self._prefix, error)  # The JVM may have ended.
-        finally:
-            self._database.close()
+        self._plans.clear()
+        self._searches.clear()
+
+    def close(self) -> None:
+        self.forget()
+        self._database.close()
 
     def _batch_of(self, session: str) -> dict[str, Any]:
         """Returns what all slots of a batch have in common, as ``CopyTransactions`` reads it."""
@@ -180,12 +193,14 @@ class CopyBatches:
         target: TargetTable,
     ) -> dict[str, Any]:
         statements = statements_of(target)
+        digest = digest_query(target.table).as_string(None) if target.digest else ""
         return {
             "slot": slot,
             "ranges": [each.encoded() for each in ranges],
             "moves": self._positions.encoded(session, moves),
             "before": [each.as_string(None) for each in statements.before],
             "copy": statements.copy.as_string(None),
+            "table": {"name": target.table, "query": digest, "digest": target.digest},
             "after": [each.as_string(None) for each in statements.after],
         }
 

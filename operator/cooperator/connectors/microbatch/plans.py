@@ -35,6 +35,10 @@ class Plans:
         self._make = make
         self._made: dict[Decoding, PlannedBatches | None] = {}
 
+    def forget(self) -> None:
+        """Lets the next batches be planned anew."""
+        self._made.clear()
+
     def of(self, partition: Partition) -> PlannedBatches | None:
         """Returns what runs the partition's next batch; None: it has to be converted row by row."""
         decoding = self._conversion_of(partition).decoding(self._planner)

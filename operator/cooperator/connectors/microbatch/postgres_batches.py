@@ -24,8 +24,8 @@ from cooperator.connectors.microbatch.spark_batches import (
     read_failure,
 )
 from cooperator.connectors.postgres import Database, DatabaseUnavailable
-from cooperator.connectors.postgres_refusals import DatabaseRefusal
-from cooperator.connectors.postgres_sink import Chunk, move, stage
+from cooperator.connectors.postgres_refusals import DatabaseRefusal, StatementRefused
+from cooperator.connectors.postgres_sink import Chunk, TargetChanged, move, stage
 from cooperator.model.text import counted
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ class PostgresBatches:
         units: PostgresUnits,
         converter: RowConverter,
         say: Callable[[str], None] = lambda text: None,
+        have_changed: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``have_changed`` returns whether a table is not as it was described; it is described anew then."""
         untyped: Any = spark
         self._spark = spark
         self._java: Any = untyped._jvm.dev.cooperator.spark.KafkaTransactions
@@ -90,6 +92,7 @@ class PostgresBatches:
         self._units = units
         self._converter = converter
         self._say = say
+        self._have_changed = have_changed
         self._cancelled = threading.Event()
         self._group = JobGroup(spark, "batches")
 
@@ -118,6 +121,10 @@ class PostgresBatches:
         except _TooManyLetters:
             return self._run_halves(session, slots, records)
         except (DatabaseUnavailable, Superseded) as error:
+            return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, str(error))])
+        except (TargetChanged, StatementRefused) as error:
+            if not self._have_changed() and isinstance(error, StatementRefused):
+                raise
             return Outcome(0, [SlotFailure(0, FailureKind.RETRIABLE, str(error))])
         finally:
             if batch.refused:

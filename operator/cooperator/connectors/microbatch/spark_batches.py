@@ -22,6 +22,7 @@ from cooperator.connectors.microbatch.batches import (
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
+from cooperator.connectors.postgres_states import Meaning, meaning_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,12 @@ log = logging.getLogger(__name__)
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
 LEAST_SLOTS = 2
+_OF_DATABASE = {
+    Meaning.PASSES: FailureKind.RETRIABLE,
+    Meaning.ROW: FailureKind.REFUSED,
+    Meaning.SCHEMA: FailureKind.REFUSED,
+    Meaning.LOGIN: FailureKind.FAILED,
+}
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _NOTHING_IS_READ = "org.apache.spark.sql.catalyst.optimizer.PruneFilters"
 """It replaces a query that can have no rows (WHERE FALSE) by an empty relation, which would read nothing."""
@@ -135,11 +142,7 @@ def outcome_of(answer: Sequence[Mapping[str, Any]], slots: Sequence[Sequence[Off
     """Returns the outcome of slots by the answer of the JVM for each."""
     return Outcome(
         sum(slot.get("rows", 0) for slot in answer),
-        [
-            SlotFailure(n, FailureKind(slot["kind"]), slot["error"])
-            for n, slot in enumerate(answer)
-            if "kind" in slot
-        ],
+        [SlotFailure(n, *failure_of(slot)) for n, slot in enumerate(answer) if "kind" in slot],
         {
             each.partition: count
             for ranges, slot in zip(slots, answer, strict=True)
@@ -178,7 +181,14 @@ def read_failure(java: Any, error: Exception) -> tuple[FailureKind, str]:
     if thrown is None:
         raise error
     told = json.loads(java.failure(thrown))
-    return FailureKind(told["kind"]), told["error"]
+    return failure_of(told)
+
+
+def failure_of(told: Mapping[str, Any]) -> tuple[FailureKind, str]:
+    """Returns the kind of a failure that the JVM tells, and its text."""
+    if told["kind"] != "database":
+        return FailureKind(told["kind"]), told["error"]
+    return _OF_DATABASE[meaning_of(told["state"], told["routine"])], told["error"]
 
 
 class FailingSearch:
@@ -258,8 +268,7 @@ class SparkBatches:
         self._group.enter()
         failure = self._planned().open(session)
         if failure:
-            answer = json.loads(failure)
-            raise OpenFailed(FailureKind(answer["kind"]), answer["error"])
+            raise OpenFailed(*failure_of(json.loads(failure)))
 
     def run(
         self,

@@ -91,7 +91,8 @@ public final class CopyTransactions {
    * @param batch JSON: {@code server} ({@code url}, {@code address} and {@code settings} of connections); the
    *     statements {@code check} and {@code advance}, with the moves as their parameter; and {@code slots}, for
    *     each its number {@code slot}, {@code ranges} ({@code [topic, partition, from, to]}), {@code moves}, and
-   *     the statements {@code before}, {@code copy} and {@code after}
+   *     the statements {@code before}, {@code copy} and {@code after}, and the {@code table}
+   *     ({@code name}, and {@code query} and {@code digest} of its description)
    * @return JSON: {@code slots}, for each of them {@code {"rows": count, "counts": [records of a range, …]}} or
    *     {@code {"kind": …, "error": …}} as {@link KafkaTransactions#run} returns them
    */
@@ -108,7 +109,11 @@ public final class CopyTransactions {
               slot.get("moves").asText(),
               texts(slot.get("before")),
               slot.get("copy").asText(),
-              texts(slot.get("after"))));
+              texts(slot.get("after")),
+              new CopyWork.Table(
+                  slot.get("table").get("name").asText(),
+                  slot.get("table").get("query").asText(),
+                  slot.get("table").get("digest").asText())));
     }
     CopyTarget target =
         new CopyTarget(

@@ -57,6 +57,7 @@ final class CopyWriter implements AutoCloseable {
     if (copy != null) {
       flush();
       copy.endCopy();
+      checkTable();
     }
     if (isWrittenBefore()) {
       connection.rollback();
@@ -106,6 +107,22 @@ final class CopyWriter implements AutoCloseable {
     }
   }
 
+  /** From its copy on, the table stays as it is until the transaction ends. */
+  private void checkTable() throws SQLException {
+    CopyWork.Table table = work.table();
+    if (table.query().isEmpty()) {
+      return;
+    }
+    try (Statement asked = connection.createStatement()) {
+      // The text is not JDBC's: braces and question marks are the database's.
+      asked.setEscapeProcessing(false);
+      ResultSet found = asked.executeQuery(table.query());
+      if (!found.next() || !found.getString(1).equals(table.digest())) {
+        throw new Superseded("table " + table.name() + " has changed since it was described");
+      }
+    }
+  }
+
   private boolean isWrittenBefore() throws SQLException {
     int moves = 0;
     int done = 0;
@@ -125,7 +142,7 @@ final class CopyWriter implements AutoCloseable {
     return done > 0;
   }
 
-  /** The units are not where this transaction expects them; nothing of it may be written. */
+  /** The units, or the table, are not as this transaction expects them; nothing of it may be written. */
   static final class Superseded extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

@@ -56,6 +56,9 @@ final class RowEncoder {
   }
 
   private final Form form;
+  /** A schema has one dimension, whatever an array of the column has. */
+  private static final String NO_NESTED = "schemas have no arrays of arrays";
+
   private final List<TableColumn> columns;
 
   RowEncoder(Form form, List<TableColumn> columns) {
@@ -137,7 +140,9 @@ final class RowEncoder {
       if (part == null) {
         json.append("null");
       } else if (part instanceof List<?> inner) {
-        // A schema has one dimension, whatever the array has.
+        if (isPayload) {
+          throw new IllegalArgumentException(NO_NESTED);
+        }
         list(json, inner, column, false);
       } else {
         one(json, (String) part, column, isPayload);
@@ -270,7 +275,7 @@ final class RowEncoder {
       }
       for (Object part : parts) {
         if (part instanceof List) {
-          throw new IllegalArgumentException("arrays of arrays do not fit the schema");
+          throw new IllegalArgumentException(NO_NESTED);
         }
         number(part == null ? 0 : 1);
         if (part != null) {

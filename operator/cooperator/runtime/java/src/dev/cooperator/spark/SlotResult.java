@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.Serializable;
 import java.sql.SQLException;
 import java.util.List;
-import java.util.Set;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.InvalidPidMappingException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
@@ -15,11 +14,13 @@ import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TransactionAbortedException;
 import org.apache.kafka.common.errors.UnknownProducerIdException;
 import org.apache.spark.SparkThrowable;
+import org.postgresql.util.PSQLException;
 
 /** The work that was done, or the failure: an answer to Python, which decides what follows. */
-record SlotResult(long rows, long[] counts, String kind, String error) implements Serializable {
+record SlotResult(long rows, long[] counts, String kind, String error, String state, String routine)
+    implements Serializable {
   private static final String ROWS = "rows";
-  private static final String REFUSED = "refused";
+  private static final String DATABASE = "database";
 
   /** The broker knows the producer or its transaction no longer; another initialisation helps. */
   private static final List<Class<? extends KafkaException>> LOST =
@@ -30,26 +31,30 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
           TransactionAbortedException.class,
           UnknownProducerIdException.class);
 
-  private static final Set<String> PASSING_CLASSES = Set.of("08", "40", "53", "57", "58");
-
-  /** Read-only (a standby), idle in a transaction for too long, a lock not available. */
-  private static final Set<String> PASSING = Set.of("25006", "25P03", "55P03");
-
   /** {@code counts}: the records read of each unit. */
   static SlotResult done(long rows, long[] counts) {
-    return new SlotResult(rows, counts, "", "");
+    return new SlotResult(rows, counts, "", "", "", "");
   }
 
   /**
    * The kinds are {@code fenced}, {@code retriable}, {@code data_loss}, {@code rows} (the values of a row are
-   * the reason), {@code refused} (the database refuses them) and {@code failed}.
+   * the reason), {@code database} (what it means, {@code state} and {@code routine} say, see
+   * {@code connectors/postgres_states.py}) and {@code failed}.
    */
   static SlotResult failed(Throwable error) {
     StringBuilder text = new StringBuilder();
     for (Throwable each = error; each != null; each = each.getCause()) {
       text.append(text.length() == 0 ? "" : ": caused by ").append(each);
     }
-    return new SlotResult(0, new long[0], kind(error), text.toString());
+    String kind = kind(error);
+    SQLException answer = kind.equals(DATABASE) ? answer(error) : null;
+    return new SlotResult(
+        0,
+        new long[0],
+        kind,
+        text.toString(),
+        answer == null ? "" : answer.getSQLState(),
+        answer == null ? "" : routine(answer));
   }
 
   /** Whether the values of a row are the reason, so that the slot's producer is as good as before. */
@@ -60,7 +65,7 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
   ObjectNode json() {
     ObjectNode node = KafkaTransactions.JSON.createObjectNode();
     if (!kind.isEmpty()) {
-      return node.put("kind", kind).put("error", error);
+      return node.put("kind", kind).put("error", error).put("state", state).put("routine", routine);
     }
     node.put("rows", rows);
     for (long count : counts) {
@@ -78,8 +83,9 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
       if (cause instanceof RangeConsumer.DataLoss) {
         return "data_loss";
       }
-      if (cause instanceof SQLException refused) {
-        return passes(refused) ? "retriable" : isOfValues(refused) ? REFUSED : "failed";
+      if (cause instanceof SQLException answer) {
+        boolean isGone = answer instanceof SlotConnections.Unreachable || answer.getSQLState() == null;
+        return isGone ? "retriable" : DATABASE;
       }
       boolean isLost = LOST.stream().anyMatch(lost -> lost.isInstance(cause));
       if (isLost
@@ -104,18 +110,18 @@ record SlotResult(long rows, long[] counts, String kind, String error) implement
     return state.startsWith("22") || state.startsWith("39") || state.equals("P0001");
   }
 
-  /** A data exception, or a violated constraint. */
-  private static boolean isOfValues(SQLException error) {
-    String state = error.getSQLState();
-    return state.startsWith("22") || state.startsWith("23");
+  private static SQLException answer(Throwable error) {
+    Throwable each = error;
+    while (!(each instanceof SQLException)) {
+      each = each.getCause();
+    }
+    return (SQLException) each;
   }
 
-  /** The same as in {@code connectors/postgres.py}: a server is away, or another transaction in the way. */
-  private static boolean passes(SQLException error) {
-    String state = error.getSQLState();
-    return error instanceof SlotConnections.Unreachable
-        || state == null
-        || PASSING_CLASSES.contains(state.substring(0, Math.min(2, state.length())))
-        || PASSING.contains(state);
+  /** The routine of the server that has raised an error. */
+  private static String routine(SQLException answer) {
+    boolean isServers = answer instanceof PSQLException told && told.getServerErrorMessage() != null;
+    String found = isServers ? ((PSQLException) answer).getServerErrorMessage().getRoutine() : null;
+    return found == null ? "" : found;
   }
 }
