@@ -34,14 +34,14 @@ FROM named
 """
 
 
-def manifests(sources: Path, files: int, lake: Path, hold_ms: int) -> str:
+def manifests(sources: Path, files: int, lake: Path, hold_ms: int, members: int = MEMBERS) -> str:
     """Returns the Worker and its two Connectors as YAML. ``files`` counts the files in ``sources``."""
     sql = "".join(f"      {line}\n" for line in SQL.splitlines())
     return f"""\
 apiVersion: cooperator.dev/v1alpha1
 kind: Worker
 metadata: {{name: {WORKER}}}
-spec: {{replicas: {MEMBERS}, runtime: spark, scheduledRebalanceMaxDelayMs: {hold_ms}}}
+spec: {{replicas: {members}, runtime: spark, scheduledRebalanceMaxDelayMs: {hold_ms}}}
 ---
 apiVersion: cooperator.dev/v1alpha1
 kind: Connector

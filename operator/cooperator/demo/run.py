@@ -75,7 +75,12 @@ class DemoRun:
 
 
 def run_demo(
-    directory: Path, console: ProgressOutput, screen: Screen, files: int = FILES, lines: int = LINES
+    directory: Path,
+    console: ProgressOutput,
+    screen: Screen,
+    files: int = FILES,
+    lines: int = LINES,
+    members: int = job.MEMBERS,
 ) -> int:
     """Runs the job in ``directory`` (emptied first) on at least ``files`` files and ``lines`` lines.
 
@@ -95,14 +100,14 @@ def run_demo(
     with nothing_left(state):
         bring_up(state, None, console)
         manifest = state.root / "job.yaml"
-        manifest.write_text(job.manifests(sources, selection.files, lake, HOLD_MS))
+        manifest.write_text(job.manifests(sources, selection.files, lake, HOLD_MS, members))
         store = ManifestStore(state, lambda: time.time_ns() // 1_000_000)
         resources = parse(manifest.read_text(), manifest.name)
         # Tasks that run before all members are warm may move once afterwards; the demo is to show only the
         # kill.
         _apply(store, [each for each in resources if isinstance(each, Worker)], manifest.name, console)
         with console.step("members join"):
-            _await_members(state)
+            _await_members(state, members)
         _apply(store, [each for each in resources if not isinstance(each, Worker)], manifest.name, console)
         run = DemoRun(began, expected, DemoHistory(), SinkCounter(lake))
         with _status_records(state, run.history.take), Show(screen) as show:
@@ -125,9 +130,9 @@ def _apply(store: ManifestStore, resources: Sequence[Resource], source: str, con
         console.say(f"{key} {change.value}")
 
 
-def _await_members(state: StateDir) -> None:
+def _await_members(state: StateDir, members: int) -> None:
     deadline, shown = time.monotonic() + _STALL_S, DemoView()
-    while shown.warm < job.MEMBERS:
+    while shown.warm < members:
         if time.monotonic() > deadline:
             raise DemoFailed(
                 f"the members have not joined with Spark running within {_STALL_S:.0f} s:\n{_failures(shown)}"
