@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cooperator.connectors import anchor, find, validate
 from cooperator.connectors.bounds import check_bounds
+from cooperator.connectors.extras import Need, needs_of_connector, needs_of_members, not_installed
 from cooperator.connectors.options import OptionError
 from cooperator.connectors.options import Problem as OptionProblem
 from cooperator.connectors.references import Resolver, forbidden_files, own_topics
@@ -63,6 +64,7 @@ def _of_resource(
     old = next((r for r in stored.resources if Key.of(r) == Key.of(new)), None)
     if isinstance(new, Connector):
         is_stock = worker_of(new) in stock
+        needs: Iterable[Need] = () if is_stock else needs_of_connector(new.spec.class_, new.spec.config)
         found = [] if is_stock else validate(new.spec.class_, _config(new))
         if isinstance(old, Connector) and not is_stock and _has_progress(old, stored, state):
             found += _fixed_changes(old, new)
@@ -76,8 +78,16 @@ def _of_resource(
             messages += forbidden_changes(old, new)
     else:
         messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()
+        needs = () if new.spec.is_stock else _needs_of(new)
+    for need, message in not_installed(needs):
+        yield FieldProblem(source, message, resource=described, field=need.field)
     for message in filter(None, messages):
         yield FieldProblem(source, message, resource=described)
+
+
+def _needs_of(worker: Worker) -> Iterable[Need]:
+    conf = {name: str(value) for name, value in worker.spec.spark.conf.items()}
+    return needs_of_members(conf, worker.spec.checkpoint_location or "")
 
 
 def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool:

@@ -16,6 +16,7 @@ from cooperator.local.daemon import await_host_end, end_host, host_pid, make_tok
 from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
 from cooperator.local.members import read_incarnations
 from cooperator.local.probe import answers_metadata
+from cooperator.model.extras import Extra, require
 
 _REACH_S: Final = 6.0
 """Less than 10 s, within which `up` must report an unreachable broker."""
@@ -34,9 +35,10 @@ class ProgressOutput(Protocol):
 def bring_up(state: StateDir, bootstrap_servers: str | None, console: ProgressOutput) -> None:
     """Starts the broker (unless ``bootstrap_servers`` names one) and the daemon, where they do not run.
 
-    Raises ``ClusterError``, ``BrokerError``, ``HostFailed``, ``ArtifactError``. When the named broker cannot
-    be reached, the daemon runs all the same, and keeps trying.
+    Raises ``NotInstalled``, ``ClusterError``, ``BrokerError``, ``HostFailed``, ``ArtifactError``. When the
+    named broker cannot be reached, the daemon runs all the same, and keeps trying.
     """
+    require(Extra.SPARK, "`cooperator local up`")
     if bootstrap_servers is not None:
         _check(bootstrap_servers)
     state.root.mkdir(parents=True, exist_ok=True)

@@ -51,8 +51,9 @@ def _of_other_rooms() -> tuple[type[Exception], ...]:
     from cooperator.artifacts import ArtifactError
     from cooperator.crd import ResourceError
     from cooperator.local.broker import BrokerError
+    from cooperator.model.extras import NotInstalled
 
-    return ArtifactError, BrokerError, ResourceError
+    return ArtifactError, BrokerError, NotInstalled, ResourceError
 
 
 def state_dir(path: Path) -> StateDir:
