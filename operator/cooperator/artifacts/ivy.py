@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 from cooperator.artifacts.bundles import Artifact
 from cooperator.artifacts.errors import ArtifactError, NotThere
-from cooperator.artifacts.java import find_java
+from cooperator.artifacts.java import FILE_NAMES, find_java
 from cooperator.model.extras import Extra
 
 _ATTEMPTS: Final = 3
@@ -120,7 +120,12 @@ def _ivy_jar() -> Path:
 def _run(command: Sequence[str], progress: Progress) -> tuple[int, list[str]]:
     output: list[str] = []
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**os.environ, **FILE_NAMES},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:

@@ -7,7 +7,7 @@ from tempfile import gettempdir
 
 import typer
 
-from cooperator.artifacts import JavaNotFound, find_java
+from cooperator.artifacts import FILE_NAMES, JavaNotFound, find_java
 from cooperator.model.extras import Extra, NotInstalled, require
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.user import UnknownUser, user_environment
@@ -29,4 +29,4 @@ def executor() -> None:
         Console().error(str(error))
         raise typer.Exit(2) from None
     # Replace this process, so that signals reach the executor itself.
-    os.execve(command[0], command, {**os.environ, **user, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})
+    os.execve(command[0], command, {**os.environ, **user, **FILE_NAMES, "SPARK_HOME": str(home)})

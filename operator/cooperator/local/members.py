@@ -15,7 +15,7 @@ from typing import Any
 
 from cooperator.agent.pod import LAST_WORDS
 from cooperator.local import processes
-from cooperator.local.layout import known_fields, read_json, write_json
+from cooperator.local.layout import known_fields, read_json, write_atomically, write_json
 from cooperator.model.thread_names import frozen_by
 
 INCARNATION = "life.json"
@@ -92,7 +92,7 @@ class MemberProcesses:
             process = replace(process, past=past, restarts=earlier.restarts + 1)
         self._write(process)
         folder = self._directory / identity
-        (folder / LAST_WORDS_FILE).write_text("")
+        write_atomically(folder / LAST_WORDS_FILE, "")
         variables = {**(environment or {}), LAST_WORDS: str(folder / LAST_WORDS_FILE)}
         child = processes.spawn(command(process.incarnation), process.incarnation, folder / LOG, variables)
         self._children[process.incarnation] = child
@@ -136,9 +136,10 @@ class MemberProcesses:
             return process
         child = self._children.get(process.incarnation)
         pid = process.pid
-        if pid is None and child is None:
-            # The daemon that started this incarnation died before it could write down the process.
-            pid = processes.leader_of(process.incarnation)
+        if pid is None:
+            # The daemon that started this incarnation died, or had no space, before it could write down the
+            # process.
+            pid = processes.leader_of(process.incarnation) if child is None else child.pid
             if pid is not None:
                 process = replace(process, pid=pid)
                 self._write(process)
@@ -152,11 +153,12 @@ class MemberProcesses:
             processes.kill_all(process.incarnation)
             return process
         code = child.returncode if child is not None else None
-        self._children.pop(process.incarnation, None)
         words = self._directory / process.identity / LAST_WORDS_FILE
         froze = frozen_by(words.read_text(errors="replace")) if words.exists() else ""
         process = replace(process, ended_ms=self._clock_ms(), exit_code=code, frozen_by=froze)
         self._write(process)
+        # Only now: without space for the record, the next look still needs the exit code.
+        self._children.pop(process.incarnation, None)
         return process
 
     def _living(self, identity: str, incarnation: str) -> ProcessIncarnation | None:
