@@ -175,7 +175,8 @@ spec:
   workerRef: {name: lake}
   class: kafka-to-files
   config: {topics: lines, path: ./archive, format: parquet}
----
+"""
+OWN = """
 apiVersion: cooperator.dev/v1alpha1
 kind: Connector
 metadata: {name: own}
@@ -188,28 +189,32 @@ spec:
 
 @pytest.mark.real
 @pytest.mark.timeout(900)
-def test_rows_flow_from_and_to_directories_of_any_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = tmp_path / ORDINARY
-    (project / "data").mkdir(parents=True)
-    for name in ("a", "b"):
-        (project / "data" / f"{name}.txt").write_text("1\n2\n")
-    monkeypatch.setenv("LC_ALL", "C")
-    monkeypatch.setenv("TMPDIR", str(project))
-    (project / "pipeline.yaml").write_text(PIPELINE)
-    local = Local(tmp_path / ANY, "lake", runtime="spark")
+def test_rows_flow_from_and_to_directories_of_any_name(tmp_path: Path) -> None:
+    # Spark's own readers split paths at commas, so the class spark refuses them.
+    projects = {"archive": tmp_path / ORDINARY, "own": tmp_path / ORDINARY.replace(",", "")}
+    for directory, project in projects.items():
+        (project / "data").mkdir(parents=True)
+        for name in ("a", "b"):
+            (project / "data" / f"{name}.txt").write_text("1\n2\n")
+        (project / "manifest.yaml").write_text(PIPELINE if directory == "archive" else OWN)
+    local = Local(
+        tmp_path / ANY, "lake", COOPERATOR_RUNTIME="spark", LC_ALL="C", TMPDIR=str(tmp_path / ORDINARY)
+    )
     try:
         local("up")
-        local("apply", "-f", str(project / "pipeline.yaml"))
+        for project in projects.values():
+            local("apply", "-f", str(project / "manifest.yaml"))
 
         def rows(directory: str) -> int:
-            found = pyarrow.dataset.dataset(project / directory, exclude_invalid_files=True, format="parquet")
+            there = projects[directory] / directory
+            if not there.exists():
+                return 0
+            found = pyarrow.dataset.dataset(there, exclude_invalid_files=True, format="parquet")
             return int(found.count_rows())
 
-        for directory in ("archive", "own"):
+        for directory in projects:
             eventually(
-                lambda directory=directory: (project / directory).exists() and rows(directory) == 4,
+                lambda directory=directory: rows(directory) == 4,
                 600,
                 f"all rows are in {directory}",
                 every_s=1,
