@@ -69,7 +69,9 @@ def created(state: StateDir) -> None:
     """A member that runs, made by this or by an earlier call."""
     ours = members(state)
     if all(process.ended for process in ours.observe().values()):
-        ours.create("lake-0", "r1", lambda incarnation: ["sleep", "600"])
+        process = ours.create("lake-0", "r1", lambda incarnation: ["sleep", "600"])
+        # Others know it by its mark, which it does not carry at once.
+        eventually(lambda: processes.is_marked(process.pid or 0, process.incarnation), what="the mark")
 
 
 def mark(state: StateDir) -> None:
@@ -85,7 +87,8 @@ def end_seen(state: StateDir) -> None:
     ours = members(state)
     process = ours.create("lake-0", "r1", lambda incarnation: ["sh", "-c", "exit 3"])
     ENDED[state.root] = ours
-    eventually(lambda: not processes.is_marked(process.pid or 0, process.incarnation), what="it has ended")
+    child = ours._children[process.incarnation]
+    eventually(lambda: child.poll() is not None, what="it has ended")
 
 
 ENDED: dict[Path, MemberProcesses] = {}
@@ -273,7 +276,8 @@ def test_a_broker_whose_number_was_not_written_down_is_found(tmp_path: Path, lef
         broker._pid_file.write_text(left or "")
     finally:
         EmbeddedBroker(tmp_path / "broker", detached=True).stop()
-    assert broker.pid is None
+    # The main thread may have ended before the others, until which nobody can reap it.
+    eventually(lambda: broker.pid is None, what="the broker has ended")
 
 
 def test_files_of_the_local_mode_are_only_written_where_a_full_disk_is_expected() -> None:

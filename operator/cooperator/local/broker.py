@@ -289,11 +289,20 @@ class EmbeddedBroker:
 
     def _gone_within(self, pid: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while self._runs_here(pid):
+        while self._lives(pid):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
+
+    def _lives(self, pid: int) -> bool:
+        """A process that ends loses its command line first, then its main thread, and its ports last."""
+        if self._child is not None and self._child.pid == pid:
+            return self._child.poll() is None
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
     def _forget(self) -> None:
         if self._child is not None and self._child.stdin is not None:
