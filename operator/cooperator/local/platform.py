@@ -22,7 +22,20 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.layout import StorageError, WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
 from cooperator.local.template import MemberCommand
-from cooperator.pool import Action, Create, Delete, Drain, Kill, MarkReason, Phase, Pod, Remove, UnDrain
+from cooperator.pool import (
+    Action,
+    Create,
+    Delete,
+    Drain,
+    End,
+    EndCause,
+    Kill,
+    MarkReason,
+    Phase,
+    Pod,
+    Remove,
+    UnDrain,
+)
 
 log = logging.getLogger(__name__)
 
@@ -190,16 +203,18 @@ def pod(process: ProcessIncarnation) -> Pod:
         phase=_phase(process),
         revision=process.revision,
         mark=MarkReason(process.marked_for) if process.marked_for else None,
-        killed=process.incarnation if _killed(process) else "",
+        end=End(process.incarnation, _end_cause(process)) if process.ended else None,
         frozen_by=process.frozen_by,
     )
 
 
-def _killed(process: ProcessIncarnation) -> bool:
-    """Whether a signal ended it that was no request to end (SIGTERM, SIGINT); 137 is the watchdog's exit."""
+def _end_cause(process: ProcessIncarnation) -> EndCause:
+    """137 is the exit code of the watchdog. SIGTERM and SIGINT ask for an end, whoever has sent them."""
+    if process.terminating_ms is not None or process.end_requested:
+        return EndCause.REQUESTED
     code = process.exit_code or 0
     by_signal = code < 0 and -code not in (signal.SIGTERM, signal.SIGINT)
-    return process.terminating_ms is None and (by_signal or code == 128 + signal.SIGKILL)
+    return EndCause.KILLED if by_signal or code == 128 + signal.SIGKILL else EndCause.EXITED
 
 
 def _phase(process: ProcessIncarnation) -> Phase:
