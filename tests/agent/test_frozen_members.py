@@ -17,6 +17,7 @@ from cooperator.local.members import MemberProcesses
 from cooperator.local.platform import pod
 from cooperator.model import TaskId, thread_name
 from cooperator.model.thread_names import frozen_by, of_digest, task_digest
+from cooperator.pool import End, EndCause
 from tests.harness.support import eventually
 
 CALM, ICE = TaskId("calm", 0), TaskId("ice", 3)
@@ -116,5 +117,5 @@ def test_the_host_of_local_members_reads_who_has_frozen_one(tmp_path: Path) -> N
         processes.create("lake-0", "r1", lambda incarnation, code=code: [sys.executable, "-c", code])  # type: ignore[misc]
         eventually(lambda: processes.observe()["lake-0"].ended, 60)
         seen = pod(processes.observe()["lake-0"])
-        assert (seen.killed, seen.frozen_by) == (seen.incarnation, expected)
+        assert (seen.end, seen.frozen_by) == (End(seen.incarnation, EndCause.KILLED), expected)
         assert members.read_incarnation(tmp_path / "lake-0") == processes.observe()["lake-0"]

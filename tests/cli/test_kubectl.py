@@ -395,6 +395,7 @@ def test_a_missing_client_of_kubernetes_is_named_with_the_remedy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    assert (
-        done.stderr == "error: the Kubernetes client is not installed: pip install 'cooperator[kubernetes]'\n"
+    assert done.stderr == (
+        "error: kubectl cooperator requires kubernetes, not installed here: "
+        "pip install 'cooperator[kubernetes]'\n"
     )

@@ -10,7 +10,7 @@ from cooperator.controller.incarnations import in_pool_names, proven_ends
 from cooperator.controller.interruptions import NOTICES_MS
 from cooperator.controller.observe import has_ended, node, phase, pod
 from cooperator.model import PodIncarnation, termination_message
-from cooperator.pool import MarkReason, Node, Phase
+from cooperator.pool import EndCause, MarkReason, Node, Phase
 
 UID = "u-1"
 AT = "2026-01-01T00:00:{:02d}Z"
@@ -78,6 +78,12 @@ def test_the_phase_follows_from_the_containers_state(
     assert pod(seen).self_restarting is restarting
 
 
+def accused(seen: dict[str, Any]) -> str:
+    """The incarnation whose end is evidence against its tasks; empty if none is."""
+    end = pod(seen).end
+    return end.incarnation if end is not None and end.cause is EndCause.KILLED else ""
+
+
 def ended(code: int, reason: str = "Error") -> dict[str, Any]:
     return {"terminated": terminated()["terminated"] | {"exitCode": code, "reason": reason}}
 
@@ -102,7 +108,29 @@ def ended(code: int, reason: str = "Error") -> dict[str, Any]:
 def test_only_a_signal_that_nobody_asked_for_and_lack_of_memory_accuse_tasks(
     seen: dict[str, Any], expected: str
 ) -> None:
-    assert pod(seen).killed == expected
+    assert accused(seen) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "cause"),
+    [
+        (body(running()), None),
+        (body(), None),
+        (body(running(), **DELETED), None),
+        (body(ended(137), **DELETED), EndCause.REQUESTED),
+        (body(ended(1), **DELETED), EndCause.REQUESTED),
+        (body(ended(143)), EndCause.EXITED),
+        (body(ended(137)), EndCause.KILLED),
+        (body(ended(1, "OOMKilled")), EndCause.KILLED),
+        (body(running(), 2, last=ended(137)), EndCause.KILLED),
+        (body(ended(0, "Completed")), EndCause.EXITED),
+        (body(ended(1)), EndCause.EXITED),
+        (body(ended(137, "ContainerStatusUnknown")), EndCause.EXITED),
+    ],
+)
+def test_why_an_incarnation_ended_is_known_from_its_pod(seen: dict[str, Any], cause: EndCause | None) -> None:
+    end = pod(seen).end
+    assert (end.cause if end is not None else None) is cause
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Preempting"])
@@ -110,7 +138,7 @@ def test_an_eviction_accuses_no_task(reason: str) -> None:
     seen = body(ended(137), pod_phase="Failed")
     seen["status"]["reason"] = reason
 
-    assert pod(seen).killed == ""
+    assert accused(seen) == ""
 
 
 def test_a_pod_in_the_pools_terms() -> None:

@@ -17,7 +17,7 @@ from cooperator.host.status import WorkerFacts
 from cooperator.host.worker_loop import WorkerLoop
 from cooperator.leader.service import LeaderService, NotLeading
 from cooperator.model import TaskId
-from cooperator.pool import Action, Create, Delete, Drain, Kill, Phase, Pod, Remove
+from cooperator.pool import Action, Create, Delete, Drain, End, EndCause, Kill, Phase, Pod, Remove
 from cooperator.wire import RestartRecord
 from tests.harness.support import eventually
 from tests.host.platform_harness import FakeLeader, connector, worker
@@ -85,7 +85,7 @@ class FakePlatform:
         return self.wanted.goal is Goal.ORPHAN or all(p.phase is Phase.ENDED for p in self.pods.values())
 
     def end(self, identity: str) -> None:
-        self._change(identity, phase=Phase.ENDED, killed=self.pods[identity].incarnation)
+        self._change(identity, phase=Phase.ENDED, end=End(self.pods[identity].incarnation, EndCause.KILLED))
 
     def ask(self, goal: Goal = Goal.RUN, *connectors: Connector, **spec: object) -> None:
         self.wanted = Wanted(worker(**spec), connectors, goal)

@@ -24,13 +24,14 @@ CALM_S = 60.0
 class Local:
     """The command line, with a state directory of its own."""
 
-    def __init__(self, root: Path, worker: str) -> None:
+    def __init__(self, root: Path, worker: str, **environment: str) -> None:
         self.state = StateDir(root / "state")
         self.worker = worker
         self._environment = {
             **os.environ,
             "COOPERATOR_STATE_DIR": str(self.state.root),
             "COOPERATOR_RUNTIME": "inline",
+            **environment,
         }
 
     def __call__(self, *words: str, code: int = 0, stdin: str = "") -> str:

@@ -12,8 +12,9 @@ import pytest
 
 from cooperator.local import processes
 from cooperator.local.layout import read_json, write_json
-from cooperator.local.members import INCARNATION, MemberProcesses, ProcessIncarnation
+from cooperator.local.members import INCARNATION, MemberProcesses, ProcessIncarnation, note_signal
 from cooperator.local.platform import pod
+from cooperator.pool import End, EndCause
 from tests.harness.support import eventually
 
 SLEEP = ["sleep", "600"]
@@ -224,4 +225,54 @@ def test_an_end_by_a_signal_accuses_tasks_unless_the_signal_asked_for_it(
     assert process.pid is not None
     processes.signal_group(process.pid, process.incarnation, number)
 
-    assert bool(pod(ended(members, "lake-0")).killed) is accuses
+    end = pod(ended(members, "lake-0")).end
+    assert end is not None
+    assert (end.cause is EndCause.KILLED) is accuses
+
+
+FATAL = [
+    number
+    for number in signal.Signals
+    if number
+    not in (
+        *(signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH),
+        *(signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+    )
+]
+
+
+@pytest.mark.parametrize("number", FATAL)
+def test_an_end_by_a_signal_that_a_person_has_sent_accuses_no_task(
+    members: MemberProcesses, directory: Path, number: signal.Signals
+) -> None:
+    process = start(members, SLEEP)
+
+    note_signal(directory / "lake-0", process.incarnation, number)
+    processes.signal_group(process.pid or 0, process.incarnation, number)
+
+    assert pod(ended(members, "lake-0")).end == End(process.incarnation, EndCause.REQUESTED)
+
+
+def test_the_watchdog_s_end_of_a_member_that_a_person_has_stopped_accuses_no_task(
+    members: MemberProcesses, directory: Path
+) -> None:
+    process = start(members, SLEEP)
+    note_signal(directory / "lake-0", process.incarnation, signal.SIGSTOP)
+    processes.signal_group(process.pid or 0, process.incarnation, signal.SIGKILL)
+
+    assert pod(ended(members, "lake-0")).end == End(process.incarnation, EndCause.REQUESTED)
+
+
+@pytest.mark.parametrize("later", ["it goes on", "it is another incarnation"])
+def test_a_note_is_of_one_incarnation_and_can_be_taken_back(
+    members: MemberProcesses, directory: Path, later: str
+) -> None:
+    process = start(members, SLEEP)
+    if later == "it goes on":
+        note_signal(directory / "lake-0", process.incarnation, signal.SIGSTOP)
+        note_signal(directory / "lake-0", process.incarnation, signal.SIGCONT)
+    else:
+        note_signal(directory / "lake-0", "an-earlier-one", signal.SIGKILL)
+    processes.signal_group(process.pid or 0, process.incarnation, signal.SIGKILL)
+
+    assert pod(ended(members, "lake-0")).end == End(process.incarnation, EndCause.KILLED)

@@ -8,11 +8,12 @@ import pytest
 
 from cooperator.local import history as local_history
 from cooperator.local import picture
-from cooperator.local.layout import ClusterError, write_json
+from cooperator.local.layout import write_json
 from cooperator.local.picture import draw
 from cooperator.logs import Logs, LogsConfig, MemoryBroker, MemoryTransport, ensure_topics_of, read_history
 from cooperator.logs.history import LogHistory
 from cooperator.model import Epoch, Hold, HoldReason, Memory, TaskId, TaskState, TaskStatus
+from cooperator.model.extras import NotInstalled
 from cooperator.terminal.timeline import Stretch, StretchKind, stretches
 
 S = 1_000
@@ -154,6 +155,6 @@ def test_a_picture_begins_when_something_ran(
 
 def test_without_the_library_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ClusterError, match=r"pip install 'cooperator\[pictures\]'"):
+    with pytest.raises(NotInstalled, match=r"pip install 'cooperator\[pictures\]'"):
         draw(drawn(0, 60), at(0), at(60), tmp_path / "none.svg")
     assert list(tmp_path.iterdir()) == []

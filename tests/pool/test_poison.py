@@ -221,6 +221,20 @@ def test_requested_ends_do_not_count(pool: Start) -> None:
     assert pods.decide().facts.poisoned == frozenset()
 
 
+def test_requested_ends_suspect_nobody_and_delay_nothing(pool: Start) -> None:
+    pods = pool(1)
+    for _ in range(20):
+        starts(pods, "lake-0", BAD, GOOD)
+        pods.end_on_request("lake-0")
+        pods.settle()
+        assert pods.memory.suspects == {}
+        assert pods.memory.crashes == {}
+        assert pods.decide().reports == ()
+    for _ in range(2):
+        die_while_starting(pods, "lake-0", BAD)
+    assert poisoned(pods) == {BAD}, "other deaths count as before"
+
+
 def test_an_exit_of_its_own_does_not_count(pool: Start) -> None:
     pods = pool(2)
     for _ in range(4):

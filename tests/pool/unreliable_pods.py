@@ -11,6 +11,8 @@ from cooperator.pool import (
     Decision,
     Delete,
     Drain,
+    End,
+    EndCause,
     GroupSeen,
     Kill,
     MemberSeen,
@@ -141,8 +143,14 @@ class UnreliablePods:
     def crash(self, identity: str, by_signal: bool = True, frozen_by: str = "") -> None:
         pod = self.pods[identity]
         self.running.pop((identity, pod.incarnation), None)
-        killed = pod.incarnation if by_signal else ""
-        self._put(pod, phase=Phase.ENDED, killed=killed, frozen_by=frozen_by)
+        end = End(pod.incarnation, EndCause.KILLED if by_signal else EndCause.EXITED)
+        self._put(pod, phase=Phase.ENDED, end=end, frozen_by=frozen_by)
+
+    def end_on_request(self, identity: str) -> None:
+        """A person ends it at once, and the host sees that only when it is over."""
+        pod = self.pods[identity]
+        self.running.pop((identity, pod.incarnation), None)
+        self._put(pod, phase=Phase.ENDED, end=End(pod.incarnation, EndCause.REQUESTED))
 
     def _end(self, pod: Pod) -> None:
         self.running.pop((pod.identity, pod.incarnation), None)

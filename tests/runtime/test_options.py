@@ -71,7 +71,9 @@ def test_the_required_options_suffice() -> None:
         (
             "files-to-kafka",
             {**FILES, "path": "/data/*.txt"},
-            "option 'path' = '/data/*.txt': has a wildcard; name a directory",
+            "option 'path' = '/data/*.txt': has a character by which Spark reads it as a pattern "
+            "(one of *?[]{}\\); "
+            "name one directory, and rename it if its name has such a character",
         ),
         (
             "files-to-kafka",

@@ -41,8 +41,8 @@ def _terminated(pod: PodObject) -> dict[str, Any]:
         "terminated": {
             "startedAt": finished,
             "finishedAt": finished,
-            # No task is to blame for an end here.
-            "exitCode": 0,
+            # No task is to blame for an end here, and the pool must know that of those that were requested.
+            "exitCode": 0 if pod.deleted_ms is None else 137,
             "message": termination_message(starts[-1], starts[:-1]),
         }
     }

@@ -40,6 +40,7 @@ FAST = (
     "AcknowledgesBeforeTheStop",
     "TakesTheOperatorForAWorker",
     "WaitsForEveryStop",
+    "BlamesTasksForRequestedEnds",
     *learner_mutations.FAST,
 )
 """Found within so few seeds that each run of the tests looks for them."""
@@ -402,6 +403,20 @@ def runs_without_a_lease() -> Sequence[Patch]:
         patch.object(State, "lease_alive", PropertyMock(return_value=True)),
         _watchdog_sleeps(),
     ]
+
+
+@planted
+def blames_tasks_for_requested_ends() -> Sequence[Patch]:
+    """The pool takes the end of a pod that was deleted for a crash by a task."""
+    right_cause, right_seen = observe._cause, incarnations._seen
+
+    def cause(body: Any, terminated: Any) -> Any:
+        return right_cause({**body, "metadata": {**body["metadata"], "deletionTimestamp": None}}, terminated)
+
+    def seen(*args: Any) -> Any:
+        return replace(right_seen(*args), stopping=False)
+
+    return [patch.object(observe, "_cause", cause), patch.object(incarnations, "_seen", seen)]
 
 
 @planted

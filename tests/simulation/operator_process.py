@@ -18,6 +18,7 @@ from cooperator.leader.observability.projection import project
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.logs import LogUnavailable, TopicMisconfigured
+from cooperator.model import TaskId
 from cooperator.planner.view import Facts
 from cooperator.pool import (
     Action,
@@ -75,6 +76,11 @@ class OperatorProcess(Process):
     @property
     def holds_lease(self) -> bool:
         return self._service is not None
+
+    @property
+    def suspects(self) -> Mapping[TaskId, int]:
+        """Tasks that may have ended members, with their deaths."""
+        return self._pool.suspects
 
     def _begin(self) -> None:
         self._clock = SteadyClock()

@@ -207,4 +207,6 @@ start_sending(lambda: (), dict, sys.argv[1], {})
         return subprocess.run(run, env=os.environ, capture_output=True, text=True, check=True).stderr
 
     assert said("") == ""
-    assert said("http://collector:4318").endswith("is not installed: install cooperator[opentelemetry]\n")
+    assert said("http://collector:4318").endswith(
+        "not installed here: pip install 'cooperator[opentelemetry]'\n"
+    )

@@ -12,11 +12,12 @@ from cooperator.artifacts.cache import resolve
 from cooperator.artifacts.classes import use_archive, write_archive
 from cooperator.artifacts.errors import ArtifactError, JavaNotFound
 from cooperator.artifacts.ivy import spark_jars
-from cooperator.artifacts.java import find_java, java_home
+from cooperator.artifacts.java import FILE_NAMES, find_java, java_home
 from cooperator.artifacts.packages import resolve_packages
 
 __all__ = [
     "BUNDLES",
+    "FILE_NAMES",
     "KAFKA_VERSION",
     "SPARK_VERSION",
     "Artifact",

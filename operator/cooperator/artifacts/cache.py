@@ -3,15 +3,20 @@
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from cooperator.artifacts import ivy
 from cooperator.artifacts.bundles import Artifact
 from cooperator.artifacts.errors import ArtifactError
 from cooperator.artifacts.lockfile import lock_hash, parse_lock, read_lock
+
+_NOT_IN_CLASS_PATHS: Final = re.compile(r"[:\x00-\x1f\x7f\ud800-\udfff\[\]()]")
+_THESE: Final = "a colon, brackets, which Ivy reads as its own, control characters, or no UTF-8"
 
 
 def resolve(bundle: str, progress: Callable[[str], None] | None = None) -> tuple[Path, ...]:
@@ -83,10 +88,19 @@ def _check(bundle: str, entries: Mapping[Artifact, str], work: Path) -> None:
 
 
 def cache_root() -> Path:
+    """Return the folder of everything that is fetched or made once. Raises :exc:`ArtifactError` for a path
+    that cannot be in a Java class path."""
     named = os.environ.get("COOPERATOR_CACHE")
     if named:
-        return Path(named).expanduser().absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cooperator"
+        root = Path(named).expanduser().absolute()
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cooperator"
+    if _NOT_IN_CLASS_PATHS.search(str(root)):
+        raise ArtifactError(
+            f"the cache {str(root)!r} has a character that a class path of Java cannot have ({_THESE}): set "
+            "COOPERATOR_CACHE to another folder"
+        )
+    return root
 
 
 @contextmanager

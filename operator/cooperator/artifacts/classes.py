@@ -41,6 +41,7 @@ def write_archive(name: str, class_path: Iterable[Path], run: Callable[[tuple[st
             return archive
         _remove_outdated(name)
         part = archive.with_suffix(f".{os.getpid()}.part")
+        part_of_inputs = archive.with_suffix(f".{os.getpid()}.inputs-part")
         try:
             run((f"-XX:ArchiveClassesAtExit={part}", *_QUIET))
             if not part.is_file():
@@ -49,10 +50,12 @@ def write_archive(name: str, class_path: Iterable[Path], run: Callable[[tuple[st
                     f"but starts more slowly. If the disk is full, free space in {archive.parent} and try "
                     "again"
                 )
-            archive.with_suffix(".inputs").write_text("\n".join(inputs))
+            part_of_inputs.write_text("\n".join(inputs))
+            part_of_inputs.rename(archive.with_suffix(".inputs"))
             part.rename(archive)
         finally:
             part.unlink(missing_ok=True)
+            part_of_inputs.unlink(missing_ok=True)
     return archive
 
 
@@ -82,5 +85,5 @@ def _remove_outdated(name: str) -> None:
 def _is_unchanged(line: str) -> bool:
     try:
         return _line(Path(line.split(" ", 2)[2])) == line
-    except OSError:
+    except (OSError, IndexError):
         return False

@@ -13,7 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 from cooperator.artifacts.bundles import Artifact
 from cooperator.artifacts.errors import ArtifactError, NotThere
-from cooperator.artifacts.java import find_java
+from cooperator.artifacts.java import FILE_NAMES, find_java
+from cooperator.model.extras import Extra
 
 _ATTEMPTS: Final = 3
 """Registries sometimes drop a request; files that have arrived are not fetched again."""
@@ -113,15 +114,18 @@ def _ivy_jar() -> Path:
     for jar in spark_jars():
         if jar.name.startswith("ivy-"):
             return jar
-    raise ArtifactError(
-        "Apache Ivy, which ships inside pyspark, was not found: pip install 'cooperator[spark]'"
-    )
+    raise ArtifactError(f"Apache Ivy, which ships inside pyspark, was not found: {Extra.SPARK.command}")
 
 
 def _run(command: Sequence[str], progress: Progress) -> tuple[int, list[str]]:
     output: list[str] = []
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env={**os.environ, **FILE_NAMES},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:

@@ -13,6 +13,9 @@ from cooperator.artifacts.errors import JavaNotFound
 SUPPORTED: Final = (17, 21)
 """Spark 4.0 supports these; Kafka 4 needs at least 17."""
 
+FILE_NAMES: Final = {"LC_ALL": "C.UTF-8"}
+"""Environment of a JVM, which decodes the names of files by it: without it, some files cannot be opened."""
+
 _REMEDY: Final = (
     "Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "

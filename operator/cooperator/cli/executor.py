@@ -7,7 +7,8 @@ from tempfile import gettempdir
 
 import typer
 
-from cooperator.artifacts import JavaNotFound, find_java
+from cooperator.artifacts import FILE_NAMES, JavaNotFound, find_java
+from cooperator.model.extras import Extra, NotInstalled, require
 from cooperator.runtime.executors import executor_command
 from cooperator.runtime.user import UnknownUser, user_environment
 from cooperator.terminal.console import Console
@@ -16,15 +17,16 @@ from cooperator.terminal.console import Console
 def executor() -> None:
     """Run an executor of a member whose spark.master is k8s://…. Spark starts it and configures it by
     variables."""
-    spark = find_spec("pyspark")
     try:
-        if spark is None or spark.origin is None:
-            raise ValueError("pyspark is not installed: pip install 'cooperator[spark]'")
+        require(Extra.SPARK, "an executor")
+        spark = find_spec("pyspark")
+        assert spark is not None
+        assert spark.origin is not None
         home = Path(spark.origin).parent
         command = executor_command(os.environ, find_java(), home / "jars")
         user = user_environment(Path(gettempdir()), os.environ)
-    except (JavaNotFound, UnknownUser, ValueError) as error:
+    except (JavaNotFound, NotInstalled, UnknownUser, ValueError) as error:
         Console().error(str(error))
         raise typer.Exit(2) from None
     # Replace this process, so that signals reach the executor itself.
-    os.execve(command[0], command, {**os.environ, **user, "SPARK_HOME": str(home), "LC_ALL": "C.UTF-8"})
+    os.execve(command[0], command, {**os.environ, **user, **FILE_NAMES, "SPARK_HOME": str(home)})

@@ -12,6 +12,7 @@ import typer
 
 from cooperator.cli.options import LogFormatOption, server_certificates
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.model.extras import Extra, NotInstalled, require
 from cooperator.supervision import supervise_process
 from cooperator.telemetry import OtlpInvalid, metrics_url
 from cooperator.terminal.console import Console
@@ -111,6 +112,12 @@ def operator(
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Watch Workers and Connectors, run members as pods and lead their groups, until SIGTERM."""
+    console = Console()
+    try:
+        require(Extra.KUBERNETES, "`cooperator operator`")
+    except NotInstalled as error:
+        console.error(str(error))
+        raise typer.Exit(2) from None
     from cooperator.controller.api.client import Api, ApiError
     from cooperator.controller.main import cluster_name, run_operator
     from cooperator.controller.manifests.allowed import Allowance
@@ -122,7 +129,6 @@ def operator(
     log_to_stderr(log_format)
     supervise_process()
     prepare_process()
-    console = Console()
     if otlp_endpoint:
         try:
             metrics_url(otlp_endpoint)

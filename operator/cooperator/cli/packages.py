@@ -8,6 +8,7 @@ import typer
 from cooperator.artifacts import ArtifactError, resolve, resolve_packages
 from cooperator.artifacts.cache import cache_root
 from cooperator.local.broker import BrokerError, write_broker_classes
+from cooperator.model.extras import Extra, NotInstalled, require
 from cooperator.runtime.class_path import own_jars
 from cooperator.runtime.warm import write_classes
 from cooperator.terminal.console import Console, write
@@ -28,6 +29,7 @@ def packages(
     print the paths of these jars and of cooperator's own."""
     said = Console().say
     try:
+        require(Extra.SPARK, "`cooperator packages`")
         jars = [
             *own_jars(store=store),
             *(resolve("kafka", said) if local else ()),
@@ -37,7 +39,7 @@ def packages(
             write_classes(tuple(coordinates or ()), store=store, progress=said)
         if classes and local:
             write_broker_classes()
-    except (ArtifactError, BrokerError) as error:
+    except (ArtifactError, BrokerError, NotInstalled) as error:
         Console().error(str(error))
         raise typer.Exit(1) from None
     for jar in jars:

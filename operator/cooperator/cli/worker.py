@@ -9,9 +9,11 @@ import typer
 from cooperator.agent.options import RuntimeKind, WorkerOptions
 from cooperator.agent.pod import begin_incarnation
 from cooperator.cli.options import LogFormatOption, address
+from cooperator.connectors.extras import needs_of_members
 from cooperator.crd.kafka import SaslMechanism, SecurityProtocol
 from cooperator.host.security import client_settings, text_of
 from cooperator.log_lines import LogFormat, log_to_stderr
+from cooperator.model.extras import NotInstalled
 from cooperator.oauthbearer import token_file
 from cooperator.supervision import supervise_process
 from cooperator.terminal.console import Console
@@ -161,6 +163,14 @@ def worker(
             log_security=security,
         )
     except ValueError as error:
+        Console().error(str(error))
+        raise typer.Exit(2) from None
+    try:
+        if options.runtime is RuntimeKind.SPARK:
+            for need in needs_of_members(options.spark_conf, str(options.checkpoints)):
+                need.check()
+    except NotInstalled as error:
+        # Joined, it would get tasks that it can never start.
         Console().error(str(error))
         raise typer.Exit(2) from None
     from cooperator.agent.main import run_worker

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Final
+from urllib.parse import quote
 
 from cooperator.artifacts import find_java, resolve, use_archive
 from cooperator.connect.log4j import LOG4J_1, LOG4J_2
@@ -52,9 +53,10 @@ def login_options(token_url: str) -> Sequence[str]:
 def logging_options(folder: PurePath) -> Sequence[str]:
     """Return the logging options, log4j 2 last: Kafka's scripts take a log4j 1 configuration in last place
     for one that Connect 4 must read."""
+    # Both are read as URLs.
     return [
-        f"-Dlog4j.configuration=file:{folder / LOG4J_1}",
-        f"-Dlog4j2.configurationFile=file:{folder / LOG4J_2}",
+        f"-Dlog4j.configuration=file:{quote(str(folder / LOG4J_1))}",
+        f"-Dlog4j2.configurationFile=file:{quote(str(folder / LOG4J_2))}",
     ]
 
 

@@ -145,11 +145,15 @@ def anchored(value: str, base: Path) -> str:
     return str((base / value).resolve())
 
 
+PATTERN: Final = frozenset("*?[]{}\\")
+IN_PATTERNS: Final = "has a character by which Spark reads it as a pattern (one of *?[]{}\\)"
+
+
 def _full_path(value: str) -> str:
     if not is_full_path(value):
         raise refuse(*RELATIVE)
-    if any(character in value for character in "*?[]{}"):
-        raise refuse("has a wildcard", "name a directory")
+    if not PATTERN.isdisjoint(value):
+        raise refuse(IN_PATTERNS, "name one directory, and rename it if its name has such a character")
     return value.rstrip("/") or "/"
 
 

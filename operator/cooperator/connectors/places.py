@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from cooperator.model.extras import Extra, NotInstalled, require
+
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
@@ -203,11 +205,11 @@ def store_place(
     ``field`` is the setting that names the place, for errors. Raises ``NoPlace``.
     """
     try:
-        from obstore.store import S3Store
-    except ImportError:
-        raise NoPlace(
-            f"{field} {location!r}: the store's client is not installed; pip install 'cooperator[s3]'"
-        ) from None
+        require(Extra.S3, f"{field} {location!r}")
+    except NotInstalled as error:
+        raise NoPlace(str(error)) from None
+    from obstore.store import S3Store
+
     parts = urlsplit(location)
     prefix = parts.path.strip("/")
     store = S3Store(parts.netloc, prefix=prefix or None, **_settings(conf, environment))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from cooperator.connectors.options import OptionError, Problem
+from cooperator.model.extras import Extra, NotInstalled, require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,20 +59,13 @@ class Server:
         An error means that the server does not answer, or that the session existed and has ended.
         """
         try:
+            require(Extra.SPARK_CONNECT, "it")
             from pyspark.sql.connect.client.retries import DefaultPolicy
             from pyspark.sql.connect.session import SparkSession as RemoteSession
-        except ImportError as error:
-            remedy = "pip install 'cooperator[spark-connect]'"
-            raise OptionError(
-                [
-                    Problem(
-                        "spec.spark.conf[spark.master]",
-                        self.url,
-                        f"requires packages that are not installed: {error}",
-                        remedy,
-                    )
-                ]
-            ) from None
+        except (NotInstalled, ImportError) as error:
+            remedy = Extra.SPARK_CONNECT.command
+            problem = f"requires packages that are not installed: {error}"
+            raise OptionError([Problem("spec.spark.conf[spark.master]", self.url, problem, remedy)]) from None
         # pyspark's functions depend on it: all queries of this process run on the server.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
         base = self.url.rstrip(";") if "/;" in self.url else f"{self.url.rstrip('/')}/"

@@ -15,7 +15,7 @@ from cooperator.controller.names import CONTAINER, LEAVING, REVISION_LABEL
 from cooperator.crd.projection import milliseconds as milliseconds
 from cooperator.model import PodIncarnation, ended_by
 from cooperator.model.thread_names import frozen_by
-from cooperator.pool import MarkReason, Node, Phase, Pod
+from cooperator.pool import End, EndCause, MarkReason, Node, Phase, Pod
 
 Body = Mapping[str, Any]
 """An object as the API server shows it."""
@@ -79,35 +79,43 @@ def pod(body: Body) -> Pod:
         mark=mark(body),
         node=body.get("spec", {}).get("nodeName") or "",
         self_restarting=_is_restarted(body),
-        killed=killed(body),
+        end=end(body),
         frozen_by=frozen_by(seen.last_words) if seen else "",
         address=body.get("status", {}).get("podIP") or "",
     )
 
 
-def killed(body: Body) -> str:
-    """The pool's name of the pod's last incarnation if a signal, or lack of memory, ended it; else empty.
+def end(body: Body) -> End | None:
+    """The end of the pod's last incarnation that has ended, in the pool's names.
 
-    A reason in the pod's own status (Evicted, NodeShutdown, …), a container whose state the kubelet has lost,
-    and SIGTERM (a requested stop) are not counted against any task. A probe that fails ends in SIGKILL if the
-    process hangs.
+    A deletion (by a person, a drain, an eviction, a roll) requests it. A reason in the pod's own status
+    (Evicted, NodeShutdown, …) is the node's. A probe that fails ends in SIGKILL if the process hangs.
     """
     status = body.get("status", {})
     each = next((s for s in status.get("containerStatuses") or () if s.get("name") == CONTAINER), None)
-    if each is None or status.get("reason") or body["metadata"].get("deletionTimestamp") is not None:
-        return ""
+    if each is None:
+        return None
     restarts, state = int(each.get("restartCount", 0)), each.get("state") or {}
     terminated = state.get("terminated")
     if terminated is None:
         terminated = (each.get("lastState") or {}).get("terminated") or {}
         restarts -= 1 if "running" in state else 0
+    if not terminated:
+        return None
+    return End(f"{body['metadata']['uid']}.{restarts}", _cause(body, terminated))
+
+
+def _cause(body: Body, terminated: Mapping[str, Any]) -> EndCause:
     reason, code = terminated.get("reason"), int(terminated.get("exitCode") or 0)
     number = int(terminated.get("signal") or code - 128)
+    if body["metadata"].get("deletionTimestamp") is not None:
+        return EndCause.REQUESTED
+    if body.get("status", {}).get("reason"):
+        return EndCause.EVICTED
+    # SIGTERM asks for an end, whoever has sent it.
     by_signal = 0 < number <= _LAST_SIGNAL and number != signal.SIGTERM
-    lost = reason in _LOST
-    return (
-        f"{body['metadata']['uid']}.{restarts}" if not lost and (reason == "OOMKilled" or by_signal) else ""
-    )
+    is_killed = reason not in _LOST and (reason == "OOMKilled" or by_signal)
+    return EndCause.KILLED if is_killed else EndCause.EXITED
 
 
 def incarnation(body: Body) -> str:

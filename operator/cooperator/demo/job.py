@@ -1,5 +1,6 @@
 """The demo's job as manifests, as a user would write them."""
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +52,7 @@ spec:
   class: files-to-kafka
   tasksMax: {SOURCE_TASKS}
   config:
-    path: {sources}
+    path: {json.dumps(str(sources))}
     topic: lines
     topic.partitions: {PARTITIONS}
     units: {BUCKETS}
@@ -67,7 +68,7 @@ spec:
   tasksMax: {ARCHIVE_TASKS}
   config:
     topics: lines
-    path: {lake}
+    path: {json.dumps(str(lake))}
     format: parquet
     partition.by: language
     rotate.interval.ms: {_ROTATE_MS}

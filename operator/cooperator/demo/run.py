@@ -34,6 +34,7 @@ from cooperator.local.lifecycle import ProgressOutput, bring_down, bring_up, kil
 from cooperator.local.store import ManifestStore
 from cooperator.logs import LogsConfig, open_logs
 from cooperator.model import TaskId
+from cooperator.model.extras import Extra, require
 from cooperator.terminal.console import Screen
 
 FILES: Final = 1_600
@@ -87,6 +88,7 @@ def run_demo(
     Returns 0 when everything was right, else 1. Leaves no process behind. Raises ``DemoFailed`` when the job
     does not finish, and the errors of ``bring_up``.
     """
+    require(Extra.SPARK, "`cooperator demo`")
     state = StateDir(directory.absolute())
     if state.root.exists():
         kill_everything(state)

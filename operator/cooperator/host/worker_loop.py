@@ -88,6 +88,11 @@ class WorkerLoop(Generic[P]):
         """The current leader; None while there is none."""
         return self._leadership.leader
 
+    @property
+    def trouble(self) -> str:
+        """The platform's problem that the last step ended with; empty if there was none."""
+        return self._warned
+
     def restart(self, record: RestartRecord) -> int:
         """See ``LeaderService.restart``."""
         return self.leader.restart(record) if self.leader is not None else 409

@@ -5,15 +5,25 @@ They load the connectors, so commands that only change a stored field do without
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from cooperator.connectors import anchor, find, validate
 from cooperator.connectors.bounds import check_bounds
-from cooperator.connectors.options import OptionError
+from cooperator.connectors.extras import Need, needs_of_connector, needs_of_members, not_installed
+from cooperator.connectors.options import IN_PATTERNS, PATTERN, OptionError
 from cooperator.connectors.options import Problem as OptionProblem
-from cooperator.connectors.references import Resolver, forbidden_files, own_topics
+from cooperator.connectors.references import Resolver, contains_reference, forbidden_files, own_topics
 from cooperator.connectors.tasks import LoopingConnector, TaskConnector
 from cooperator.connectors.units import fixed_changes, read_layout
-from cooperator.crd import Connector, FieldProblem, Resource, Worker, forbidden_changes, forbidden_move
+from cooperator.crd import (
+    Connector,
+    FieldProblem,
+    Resource,
+    ResourceError,
+    Worker,
+    forbidden_changes,
+    forbidden_move,
+)
 from cooperator.crd.connector import State
 from cooperator.crd.connector_names import name_is_taken, same_name
 from cooperator.host.outputs import newly_withheld
@@ -47,12 +57,40 @@ def _anchored(resource: Resource, base: Path) -> Resource:
         if location is None:
             return resource
         update = {"checkpoint_location": absolute_location(location, base)}
-        return resource.model_copy(update={"spec": resource.spec.model_copy(update=update)})
+        changed = resource.model_copy(update={"spec": resource.spec.model_copy(update=update)})
+        if changed.spec != resource.spec and not _is_utf8(base):
+            raise _not_relative_to(base, resource, "checkpointLocation", _NOT_UTF8)
+        return changed
     try:
         config = anchor(resource.spec.class_, resource.spec.config, base)
     except OptionError:
         return resource  # The check of the resource reports the unknown class.
+    why = "" if _is_utf8(base) else _NOT_UTF8
+    if not PATTERN.isdisjoint(str(base)):
+        why = IN_PATTERNS
+    elif contains_reference(str(base)):
+        why = "looks like a reference"
+    if config != resource.spec.config and why:
+        names = [name for name, value in config.items() if value != resource.spec.config[name]]
+        raise _not_relative_to(base, resource, f"config.{names[0]}", why)
     return resource.model_copy(update={"spec": resource.spec.model_copy(update={"config": config})})
+
+
+_NOT_UTF8: Final = "is not UTF-8, in which Java opens files"
+
+
+def _is_utf8(base: Path) -> bool:
+    try:
+        str(base).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_relative_to(base: Path, resource: Resource, field: str, why: str) -> ResourceError:
+    message = f"spec.{field} is relative to {str(base)!r}, which {why}: rename it, or use an absolute path"
+    described = f"{resource.kind} {resource.metadata.name}"
+    return ResourceError(FieldProblem(ascii(str(base)), message, resource=described, field=f"spec.{field}"))
 
 
 def _of_resource(
@@ -63,6 +101,7 @@ def _of_resource(
     old = next((r for r in stored.resources if Key.of(r) == Key.of(new)), None)
     if isinstance(new, Connector):
         is_stock = worker_of(new) in stock
+        needs: Iterable[Need] = () if is_stock else needs_of_connector(new.spec.class_, new.spec.config)
         found = [] if is_stock else validate(new.spec.class_, _config(new))
         if isinstance(old, Connector) and not is_stock and _has_progress(old, stored, state):
             found += _fixed_changes(old, new)
@@ -76,8 +115,16 @@ def _of_resource(
             messages += forbidden_changes(old, new)
     else:
         messages = forbidden_changes(old, new) if isinstance(old, Worker) else ()
+        needs = () if new.spec.is_stock else _needs_of(new)
+    for need, message in not_installed(needs):
+        yield FieldProblem(source, message, resource=described, field=need.field)
     for message in filter(None, messages):
         yield FieldProblem(source, message, resource=described)
+
+
+def _needs_of(worker: Worker) -> Iterable[Need]:
+    conf = {name: str(value) for name, value in worker.spec.spark.conf.items()}
+    return needs_of_members(conf, worker.spec.checkpoint_location or "")
 
 
 def _has_progress(connector: Connector, stored: Stored, state: StateDir) -> bool:

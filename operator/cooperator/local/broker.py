@@ -6,26 +6,33 @@ directory later gives the same broker.
     server.properties   written at each start; the ports are read back from it
     data/               logs, with meta.properties once formatted
     broker.log          the broker's log; broker.out: other output of the JVM
-    broker.pid          the process that runs on it
+    broker.pid          the process that runs on it; found again by its command line if this is lost
 """
 
 import base64
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from cooperator.artifacts import find_java, resolve, use_archive, write_archive
+import psutil
+
+from cooperator.artifacts import FILE_NAMES, find_java, resolve, use_archive, write_archive
+from cooperator.local.layout import StorageError, check_storage, write_atomically, writing
 from cooperator.local.probe import answers_metadata
 from cooperator.local.settings import (
+    DATA,
     HOST,
     JVM_FLAGS,
+    LOG,
     free_port,
     log4j_properties,
     port_taken,
@@ -35,9 +42,9 @@ from cooperator.local.settings import (
 _ARCHIVE: Final = "kafka"
 """The name of the class archive."""
 
+_MAIN: Final = "kafka.Kafka"
 _POLL_S: Final = 0.05
 _STOP_GRACE_S: Final = 15.0
-_PS_S: Final = 10.0
 _ARCHIVED_S: Final = 120.0
 _FORMAT_TIMEOUT_S: Final = 60.0
 
@@ -86,7 +93,7 @@ class EmbeddedBroker:
 
     @property
     def log(self) -> Path:
-        return self._directory / "broker.log"
+        return self._directory / LOG
 
     @property
     def pid(self) -> int | None:
@@ -98,18 +105,18 @@ class EmbeddedBroker:
         except (OSError, ValueError):
             return None
         # The number alone may belong to another process by now.
-        return pid if str(self._properties) in _command_line(pid) else None
+        return pid if self._runs_here(pid) else None
 
     def start(self, timeout_s: float = 60) -> None:
         """Runs the broker; returns when it answers clients. A running broker is left as it is.
 
         Formats a new directory. The time-out covers start and formatting, not the download of the jars.
-        Raises :exc:`BrokerError`, and :exc:`cooperator.artifacts.ArtifactError`.
+        Raises :exc:`BrokerError`, :exc:`StorageError`, and :exc:`cooperator.artifacts.ArtifactError`.
         """
         java = self._java or find_java()
         class_path = os.pathsep.join(map(str, resolve("kafka")))
         deadline = time.monotonic() + timeout_s
-        if self.pid is None:
+        if self._found_pid() is None:
             self._check_ports()
             self._prepare(java, class_path, timeout_s)
             self._spawn(java, class_path)
@@ -121,7 +128,7 @@ class EmbeddedBroker:
 
     def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
         """Stops the broker cleanly, and by SIGKILL when it takes too long. Returns when it is gone."""
-        pid = self.pid
+        pid = self._found_pid()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
             if not self._gone_within(pid, grace_s):
@@ -131,15 +138,29 @@ class EmbeddedBroker:
 
     def kill(self) -> None:
         """Ends the broker by SIGKILL, as a crash would. Returns when it is gone."""
-        pid = self.pid
+        pid = self._found_pid()
         if pid is not None:
             os.killpg(pid, signal.SIGKILL)
             self._gone_within(pid, _STOP_GRACE_S)
         self._forget()
 
+    def _found_pid(self) -> int | None:
+        """Returns ``pid``, also of a broker whose number was not written down: the disk was full, or the
+        process that started it was killed. Writes it down."""
+        pid = self.pid
+        if pid is None:
+            pid = next((each for each in _session_leaders() if self._runs_here(each)), None)
+            if pid is not None:
+                with suppress(StorageError):
+                    write_atomically(self._pid_file, f"{pid}\n")
+        return pid
+
+    def _runs_here(self, pid: int) -> bool:
+        return _arguments(pid)[-2:] == [_MAIN, str(self._properties)]
+
     @property
     def _data(self) -> Path:
-        return self._directory / "data"
+        return self._directory / DATA
 
     @property
     def _properties(self) -> Path:
@@ -175,24 +196,36 @@ class EmbeddedBroker:
 
     def _environment(self, class_path: str) -> dict[str, str]:
         # The class path is a variable: a hundred paths as an argument would bury everything else in `ps`.
-        return {**os.environ, "CLASSPATH": class_path}
+        return {**os.environ, **FILE_NAMES, "CLASSPATH": class_path}
 
     def _command(self, java: Path, *main: str) -> list[str]:
         options = self._java_options
         if options is None:
             options = use_archive(_ARCHIVE, resolve("kafka"))
-        return [str(java), *JVM_FLAGS, *options, f"-Dlog4j2.configurationFile={self._log4j}", *main]
+        return [str(java), *JVM_FLAGS, *options, f"-Dlog4j2.configurationFile={self._log4j.as_uri()}", *main]
 
     def _prepare(self, java: Path, class_path: str, timeout_s: float = _FORMAT_TIMEOUT_S) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._properties.write_text(
-            server_properties(self._port, self._controller_port, self._data, self._overrides)
+        write_atomically(
+            self._properties,
+            server_properties(self._port, self._controller_port, self._overrides),
         )
-        self._log4j.write_text(log4j_properties(self.log))
+        write_atomically(self._log4j, log4j_properties())
+        # Kafka has no word for it: without space it ends, or is killed by its own mapped files.
+        check_storage(self._directory)
         if not (self._data / "meta.properties").exists():
             self._format(java, class_path, timeout_s)
 
     def _format(self, java: Path, class_path: str, timeout_s: float) -> None:
+        is_new = not self._data.exists()
+        try:
+            self._run_format(java, class_path, timeout_s)
+        except BaseException:
+            if is_new:
+                # A directory that is formatted in part cannot be formatted again.
+                shutil.rmtree(self._data, ignore_errors=True)
+            raise
+
+    def _run_format(self, java: Path, class_path: str, timeout_s: float) -> None:
         try:
             run = subprocess.run(
                 self._command(
@@ -201,6 +234,7 @@ class EmbeddedBroker:
                     *("--cluster-id", _new_cluster_id(), "--config", str(self._properties)),
                 ),
                 env=self._environment(class_path),
+                cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -210,30 +244,36 @@ class EmbeddedBroker:
         except subprocess.TimeoutExpired:
             raise BrokerError(f"formatting {self._data} took longer than {timeout_s:.0f} s") from None
         if run.returncode != 0:
+            check_storage(self._directory)
             raise BrokerError(f"formatting {self._data} failed: {(run.stderr or run.stdout).strip()}")
 
     def _spawn(self, java: Path, class_path: str) -> None:
-        command = self._command(java, "kafka.Kafka", str(self._properties))
+        command = self._command(java, _MAIN, str(self._properties))
         if not self._detached:
             command = ["sh", "-c", _DIE_WITH_PARENT, "sh", *command]
-        with self._output.open("wb") as output:
+        with writing(self._output):
+            output = self._output.open("wb")
+        with output:
             self._child = subprocess.Popen(
                 command,
                 env=self._environment(class_path),
+                cwd=self._directory,
                 stdin=subprocess.DEVNULL if self._detached else subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._pid_file.write_text(f"{self._child.pid}\n")
+        write_atomically(self._pid_file, f"{self._child.pid}\n")
 
     def _await_answer(self, deadline: float, timeout_s: float) -> None:
         while not answers_metadata(HOST, self._port, timeout_s=2):
             if self.pid is None:
                 self._forget()
+                check_storage(self._directory)
                 raise BrokerError(f"the broker in {self._directory} ended at its start: {self._last_words()}")
             if time.monotonic() > deadline:
                 self.kill()
+                check_storage(self._directory)
                 raise BrokerError(
                     f"the broker in {self._directory} did not answer within {timeout_s:.0f} s: "
                     + self._last_words()
@@ -249,11 +289,20 @@ class EmbeddedBroker:
 
     def _gone_within(self, pid: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
-        while self.pid == pid:
+        while self._lives(pid):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
         return True
+
+    def _lives(self, pid: int) -> bool:
+        """A process that ends loses its command line first, then its main thread, and its ports last."""
+        if self._child is not None and self._child.pid == pid:
+            return self._child.poll() is None
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
     def _forget(self) -> None:
         if self._child is not None and self._child.stdin is not None:
@@ -289,8 +338,16 @@ def _new_cluster_id() -> str:
             return text
 
 
-def _command_line(pid: int) -> str:
+def _arguments(pid: int) -> list[str]:
     """Returns the command line of a living process; empty when there is none."""
-    command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PS_S)
-    return run.stdout
+    try:
+        return psutil.Process(pid).cmdline()
+    except (psutil.Error, OSError):
+        return []
+
+
+def _session_leaders() -> Iterator[int]:
+    for pid in psutil.pids():
+        with suppress(OSError):
+            if os.getsid(pid) == pid:
+                yield pid

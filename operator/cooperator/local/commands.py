@@ -54,7 +54,8 @@ def host(state: StateOption = DEFAULT_STATE) -> None:
 
     directory = state_dir(state)
     try:
-        is_exhausted = run_host(directory)
+        with errors_said(Console()):
+            is_exhausted = run_host(directory)
     except AlreadyRunning as error:
         Console().error(f"{error} (process {host_pid(directory)})")
         raise typer.Exit(1) from None

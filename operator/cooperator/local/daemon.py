@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cooperator.local.file_lock import acquire
-from cooperator.local.layout import StateDir, read_json
+from cooperator.local.layout import StateDir, check_storage, read_json, write_atomically, writing
 
 _POLL_S = 0.05
 _ANSWER_S = 8.0
@@ -37,16 +37,22 @@ class HostFailed(Exception):
 
 @contextlib.contextmanager
 def host_lock(state: StateDir) -> Iterator[bool]:
-    """Makes this process the daemon of ``state`` within the block; yields False if there is one already."""
-    state.root.mkdir(parents=True, exist_ok=True)
-    with state.host_lock.open("a+") as file:
+    """Makes this process the daemon of ``state`` within the block; yields False if there is one already.
+
+    Raises ``StorageError``.
+    """
+    with writing(state.host_lock):
+        state.root.mkdir(parents=True, exist_ok=True)
+        # Unbuffered: what could not be written must not be tried again when the file is closed.
+        file = state.host_lock.open("ab+", buffering=0)
+    with file:
         # A query for the daemon's process id holds the lock for an instant.
         if not acquire(file, _LOCK_S):
             yield False
             return
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
+        with writing(state.host_lock):
+            file.truncate(0)
+            file.write(b"%d\n" % os.getpid())
         yield True
 
 
@@ -70,12 +76,8 @@ def make_token(state: StateDir) -> str:
     found = _token(state)
     if found:
         return found
-    state.root.mkdir(parents=True, exist_ok=True)
-    state.host_token.unlink(missing_ok=True)
     made = secrets.token_urlsafe(32)
-    descriptor = os.open(state.host_token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w") as file:
-        file.write(made)
+    write_atomically(state.host_token, made, 0o600)
     return made
 
 
@@ -96,7 +98,10 @@ def host_command(state: StateDir) -> list[str]:
 
 
 def start_host(state: StateDir, timeout_s: float = 30) -> None:
-    """Starts the daemon, detached; returns when it answers. Raises ``HostFailed`` with its output."""
+    """Starts the daemon, detached; returns when it answers.
+
+    Raises ``HostFailed`` with its output, and ``StorageError`` where it could write none.
+    """
     from cooperator.local import processes
 
     said = state.host_log.stat().st_size if state.host_log.exists() else 0
@@ -107,8 +112,10 @@ def start_host(state: StateDir, timeout_s: float = 30) -> None:
             ask_host(state)
             return
         if child.poll() is not None and host_pid(state) is None:
+            check_storage(state.root)
             raise HostFailed(_end_of(state, said) or f"it ended with code {child.returncode}")
         if time.monotonic() > deadline:
+            check_storage(state.root)
             raise HostFailed(f"it did not answer within {timeout_s:.0f} s: {_end_of(state, said)}")
         time.sleep(_POLL_S)
 

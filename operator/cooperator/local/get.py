@@ -84,6 +84,8 @@ def _look(
         at_ms = time.time_ns() // 1_000_000
         view = unknown_view(ManifestStore(directory, lambda: at_ms).read(), at_ms)
         console.say("the host daemon does not run (`cooperator local up` starts it): states are unknown")
+    if view.get("trouble"):
+        console.error(f"the host daemon: {view['trouble']}")
     for problem in view["problems"]:
         console.error(f"a stored manifest cannot be read, nothing is changed until it is fixed: {problem}")
     items = [item for item in view[plural] if name is None or _named(plural, item, name)]

@@ -29,7 +29,14 @@ from cooperator.leader.service import LeaderService
 from cooperator.local.broker import BrokerError, EmbeddedBroker
 from cooperator.local.daemon import host_lock, make_token
 from cooperator.local.front import Fronts
-from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
+from cooperator.local.layout import (
+    ClusterError,
+    LocalCluster,
+    StateDir,
+    StorageError,
+    read_cluster,
+    write_json,
+)
 from cooperator.local.members import MemberProcesses
 from cooperator.local.outputs import shared_directories
 from cooperator.local.platform import LocalPlatform
@@ -86,6 +93,8 @@ class Host:
         door = Door(token=make_token(state), is_local=True)
         self._endpoint = Endpoint("127.0.0.1", 0, routes, door=door)
         self._ending = threading.Event()
+        self._logged = ""
+        self._broker_trouble = ""
         self.is_exhausted = False
 
     @property
@@ -105,7 +114,7 @@ class Host:
 
     def run(self) -> None:
         self._endpoint.start()
-        write_json(self._state.host, {"pid": os.getpid(), "port": self._endpoint.port})
+        self._announce()
         keeper = supervised(self._keep_broker, "broker-keeper", limit_s=_BROKER_START_S)
         keeper.start()
         try:
@@ -122,6 +131,22 @@ class Host:
                 worker.stop(max(0.0, deadline - time.monotonic()))
             self._endpoint.stop()
             self._state.host.unlink(missing_ok=True)
+
+    def _announce(self) -> None:
+        """Writes the address of this process, as soon as there is space for it."""
+        while not self._ending.is_set():
+            try:
+                write_json(self._state.host, {"pid": os.getpid(), "port": self._endpoint.port})
+                return
+            except StorageError as error:
+                self._log_once(str(error))
+                self._ending.wait(_BROKER_LOOK_S)
+
+    def _log_once(self, problem: str) -> None:
+        """Logs a problem that lasts once, and not at every step."""
+        if problem != self._logged:
+            log.error("%s", problem)
+        self._logged = problem
 
     def _step(self) -> bool:
         """Does one step; returns True when everything was brought down."""
@@ -156,9 +181,10 @@ class Host:
         try:
             stored = self._store.read() if halting else self._store.read_and_bind()
         except ClusterError as error:
-            log.error("%s", error)
+            self._log_once(str(error))
             self._seen = None
             return
+        self._log_once("")
         for problem in stored.problems:
             if problem not in self._problems:
                 log.error("%s", problem)
@@ -221,12 +247,21 @@ class Host:
         if self._broker is None:
             return
         while not wait_turning(self._ending, _BROKER_LOOK_S):
-            if self._broker.pid is None and not self._is_halting():
-                log.warning("the broker has died and is started again")
-                try:
-                    self._broker.start()
-                except (BrokerError, ArtifactError) as error:
-                    log.error("%s", error)
+            if self._broker.pid is not None or self._is_halting():
+                self._broker_trouble = ""
+                continue
+            log.warning("the broker has died and is started again")
+            try:
+                self._broker.start()
+            except (BrokerError, ArtifactError, ClusterError, OSError) as error:
+                log.error("%s", error)
+                self._broker_trouble = f"the broker does not run: {error}"
+            else:
+                self._broker_trouble = ""
+
+    def _trouble(self) -> str:
+        loops = (loop.trouble for loop in self._workers.copy().values())
+        return "; ".join(dict.fromkeys(filter(None, [trouble(), self._logged, self._broker_trouble, *loops])))
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         def view() -> dict[str, object]:
@@ -236,7 +271,7 @@ class Host:
             return {
                 "pid": os.getpid(),
                 "bootstrap_servers": self.bootstrap_servers,
-                "trouble": trouble(),
+                "trouble": self._trouble(),
                 **state_view(
                     replace(self._stored or Stored(()), problems=self._problems),
                     facts,

@@ -12,16 +12,54 @@ workers/<worker>/checkpoints/     shared by all members, as a shared volume woul
 workers/<worker>/members/<member>/    life.json, member.log and the member's private files
 """
 
+import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 
 class ClusterError(Exception):
     """The request cannot be carried out; the text has the reason and a remedy."""
+
+
+class StorageError(ClusterError):
+    """A file could not be written. It is as it was before, and the same request can be repeated."""
+
+
+_PROBE_BYTES: Final = 65_536
+_FREE_SPACE: Final = "free space on its file system, and try again"
+_MAKE_WRITABLE: Final = "make it writable, or use another --state-dir"
+_REMEDIES: Final = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EFBIG: "raise the limit for the size of files (ulimit -f), and try again",
+    errno.EROFS: _MAKE_WRITABLE,
+    errno.EACCES: _MAKE_WRITABLE,
+    errno.EPERM: _MAKE_WRITABLE,
+    errno.EIO: "its disk fails: replace it",
+}
+
+
+def storage_error(error: OSError, path: Path | None = None) -> StorageError | None:
+    """Returns the error of a file that could not be written, with the remedy; None for other errors."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    if remedy is None:
+        return None
+    return StorageError(f"{error.filename or path or 'a file'} cannot be written: {error.strerror}: {remedy}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raises ``StorageError`` for a full or unwritable disk in place of ``OSError``."""
+    try:
+        yield
+    except OSError as error:
+        # Errors of an open file do not have its name.
+        raise storage_error(error, path) or error from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +143,43 @@ class WorkerDir:
         return self.root / "members"
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replaces ``path`` atomically: a reader, or a crash in the middle, sees the old or the new file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The name contains the process: two commands may write one file at the same time.
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w") as file:
+def write_atomically(path: Path, text: str, mode: int = 0o666) -> None:
+    """Replaces ``path`` atomically: a reader, or a crash in the middle, sees the old or the new file.
+
+    ``mode`` is reduced by the umask. Raises ``StorageError``; the file is as it was before.
+    """
+    write_all({path: text}, mode)
+
+
+def write_all(texts: Mapping[Path, str], mode: int = 0o666) -> None:
+    """Writes like :func:`write_atomically`. A full disk leaves all of the files as they were."""
+    # The names contain the process: two commands may write one file at the same time.
+    parts = {path: path.with_name(f".{path.name}.{os.getpid()}.part") for path in texts}
+    try:
+        for path, text in texts.items():
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write(parts[path], text, mode)
+        for path, part in parts.items():
+            with writing(path):
+                part.replace(path)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
+
+
+def check_storage(directory: Path) -> None:
+    """Raises ``StorageError`` if nothing can be written to ``directory``."""
+    probe = directory / "space"
+    write_atomically(probe, "x" * _PROBE_BYTES)
+    probe.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -13,9 +13,18 @@ from cooperator.host.pool_step import HALT_KILL_MS
 from cooperator.local import processes
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.local.daemon import await_host_end, end_host, host_pid, make_token, start_host
-from cooperator.local.layout import ClusterError, LocalCluster, StateDir, read_cluster, write_json
+from cooperator.local.layout import (
+    ClusterError,
+    LocalCluster,
+    StateDir,
+    StorageError,
+    read_cluster,
+    write_json,
+    writing,
+)
 from cooperator.local.members import read_incarnations
 from cooperator.local.probe import answers_metadata
+from cooperator.model.extras import Extra, require
 
 _REACH_S: Final = 6.0
 """Less than 10 s, within which `up` must report an unreachable broker."""
@@ -34,13 +43,15 @@ class ProgressOutput(Protocol):
 def bring_up(state: StateDir, bootstrap_servers: str | None, console: ProgressOutput) -> None:
     """Starts the broker (unless ``bootstrap_servers`` names one) and the daemon, where they do not run.
 
-    Raises ``ClusterError``, ``BrokerError``, ``HostFailed``, ``ArtifactError``. When the named broker cannot
-    be reached, the daemon runs all the same, and keeps trying.
+    Raises ``NotInstalled``, ``ClusterError``, ``BrokerError``, ``HostFailed``, ``ArtifactError``. When the
+    named broker cannot be reached, the daemon runs all the same, and keeps trying.
     """
+    require(Extra.SPARK, "`cooperator local up`")
     if bootstrap_servers is not None:
         _check(bootstrap_servers)
-    state.root.mkdir(parents=True, exist_ok=True)
-    state.root.chmod(0o700)
+    with writing(state.root):
+        state.root.mkdir(parents=True, exist_ok=True)
+        state.root.chmod(0o700)
     cluster = _settle(state, bootstrap_servers)
     with console.step("Java and its libraries") as detail:
         detail(str(find_java()))
@@ -78,12 +89,19 @@ def bring_down(state: StateDir, console: ProgressOutput) -> None:
     cluster = read_cluster(state)
     if cluster is None:
         return
-    write_json(state.cluster, asdict(replace(cluster, down=True)))
     pid = host_pid(state)
+    try:
+        write_json(state.cluster, asdict(replace(cluster, down=True)))
+    except StorageError as error:
+        # The daemon is not asked: it must write, too. `down --delete` may be the way to get space.
+        console.say(f"members are killed instead of being asked to end, since {error}")
+        halt_s = 0.0
+    else:
+        halt_s = _HALT_S
     if pid is not None:
         with console.step("members and leaders"):
             # The daemon ends when it has brought down everything else.
-            if not await_host_end(pid, state, _HALT_S):
+            if not await_host_end(pid, state, halt_s):
                 end_host(pid, state)
     _kill_left_over(state)
     if cluster.bootstrap_servers is None:

@@ -8,7 +8,7 @@ import typer
 
 from cooperator.local import processes
 from cooperator.local.layout import ClusterError, StateDir
-from cooperator.local.members import ProcessIncarnation, read_incarnations
+from cooperator.local.members import ProcessIncarnation, note_signal, read_incarnations
 from cooperator.local.options import DEFAULT_STATE, StateOption, errors_said, existing_state
 from cooperator.terminal.console import Console, write
 from cooperator.terminal.follow import tail
@@ -19,13 +19,15 @@ def kill(
     signal_name: Annotated[str, typer.Option("--signal", "-s", help="KILL, TERM, STOP, CONT, …")] = "KILL",
     state: StateOption = DEFAULT_STATE,
 ) -> None:
-    """Send a signal to all processes of a member; SIGKILL, the default, simulates a crash."""
+    """Send a signal to all processes of a member: SIGKILL, the default, as in a crash, which no task is
+    blamed for."""
     console = Console()
     with errors_said(console):
-        process = _member(existing_state(state), member)
+        folder, process = _member(existing_state(state), member)
         number = getattr(signal, f"SIG{signal_name.upper().removeprefix('SIG')}", None)
         if not isinstance(number, signal.Signals):
             raise ClusterError(f"unknown signal {signal_name!r}; use one of KILL, TERM, INT, STOP, CONT, …")
+        note_signal(folder, process.incarnation, number)
         if process.pid is None or not processes.signal_group(process.pid, process.incarnation, number):
             raise ClusterError(f"{member} does not run")
         write(f"{member} (process group {process.pid}) got {number.name}")
@@ -57,12 +59,12 @@ def _incarnations(state: StateDir) -> list[tuple[Path, ProcessIncarnation]]:
     ]
 
 
-def _member(state: StateDir, name: str) -> ProcessIncarnation:
-    incarnations = [process for _, process in _incarnations(state)]
-    found = [process for process in incarnations if process.identity == name and not process.ended]
+def _member(state: StateDir, name: str) -> tuple[Path, ProcessIncarnation]:
+    living_ones = [(folder, process) for folder, process in _incarnations(state) if not process.ended]
+    found = [each for each in living_ones if each[1].identity == name]
     if len(found) == 1:
         return found[0]
-    living = ", ".join(process.identity for process in incarnations if not process.ended) or "none"
+    living = ", ".join(process.identity for _, process in living_ones) or "none"
     raise ClusterError(
         f"there is no member {name!r}; those that run: {living}"
         if not found

@@ -15,12 +15,15 @@ from typing import Any
 
 from cooperator.agent.pod import LAST_WORDS
 from cooperator.local import processes
-from cooperator.local.layout import known_fields, read_json, write_json
+from cooperator.local.layout import known_fields, read_json, write_atomically, write_json
 from cooperator.model.thread_names import frozen_by
 
 INCARNATION = "life.json"
 LOG = "member.log"
 LAST_WORDS_FILE = "last-words"
+END_REQUESTED = "end-requested"
+_IGNORED = frozenset((signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH))
+"""Signals that end no process."""
 _REMEMBERED = 8
 
 
@@ -34,7 +37,8 @@ class ProcessIncarnation:
     ``ended_ms`` is when *nothing* of it ran any more, which proves its end. ``exit_code`` is negative for a
     signal; None when no daemon saw the exit. ``removed``: its end has been handled. ``past`` holds the
     previous incarnations, all ended, newest first (the last few). ``restarts`` counts them all.
-    ``frozen_by`` stands for the task whose thread froze it, if its watchdog saw one.
+    ``frozen_by`` stands for the task whose thread froze it, if its watchdog saw one. ``end_requested``: a
+    person had asked for its end (``note_signal``).
     """
 
     identity: str
@@ -50,6 +54,7 @@ class ProcessIncarnation:
     past: tuple[str, ...] = ()
     restarts: int = 0
     frozen_by: str = ""
+    end_requested: bool = False
 
     @property
     def ended(self) -> bool:
@@ -92,7 +97,7 @@ class MemberProcesses:
             process = replace(process, past=past, restarts=earlier.restarts + 1)
         self._write(process)
         folder = self._directory / identity
-        (folder / LAST_WORDS_FILE).write_text("")
+        write_atomically(folder / LAST_WORDS_FILE, "")
         variables = {**(environment or {}), LAST_WORDS: str(folder / LAST_WORDS_FILE)}
         child = processes.spawn(command(process.incarnation), process.incarnation, folder / LOG, variables)
         self._children[process.incarnation] = child
@@ -136,9 +141,10 @@ class MemberProcesses:
             return process
         child = self._children.get(process.incarnation)
         pid = process.pid
-        if pid is None and child is None:
-            # The daemon that started this incarnation died before it could write down the process.
-            pid = processes.leader_of(process.incarnation)
+        if pid is None:
+            # The daemon that started this incarnation died, or had no space, before it could write down the
+            # process.
+            pid = processes.leader_of(process.incarnation) if child is None else child.pid
             if pid is not None:
                 process = replace(process, pid=pid)
                 self._write(process)
@@ -152,11 +158,18 @@ class MemberProcesses:
             processes.kill_all(process.incarnation)
             return process
         code = child.returncode if child is not None else None
-        self._children.pop(process.incarnation, None)
         words = self._directory / process.identity / LAST_WORDS_FILE
         froze = frozen_by(words.read_text(errors="replace")) if words.exists() else ""
-        process = replace(process, ended_ms=self._clock_ms(), exit_code=code, frozen_by=froze)
+        process = replace(
+            process,
+            ended_ms=self._clock_ms(),
+            exit_code=code,
+            frozen_by=froze,
+            end_requested=_is_end_requested(self._directory / process.identity, process.incarnation),
+        )
         self._write(process)
+        # Only now: without space for the record, the next look still needs the exit code.
+        self._children.pop(process.incarnation, None)
         return process
 
     def _living(self, identity: str, incarnation: str) -> ProcessIncarnation | None:
@@ -168,6 +181,25 @@ class MemberProcesses:
 
     def _write(self, process: ProcessIncarnation) -> None:
         write_json(self._directory / process.identity / INCARNATION, asdict(process))
+
+
+def note_signal(folder: Path, incarnation: str, number: signal.Signals) -> None:
+    """Notes that a person sends a signal to a member, before it is sent: an end by it is nobody's fault.
+
+    ``folder``: the member's. SIGSTOP counts, too, since the watchdog ends a member that stands still; SIGCONT
+    takes it back. Raises ``StorageError``.
+    """
+    if number is signal.SIGCONT:
+        (folder / END_REQUESTED).unlink(missing_ok=True)
+    elif number not in _IGNORED:
+        write_atomically(folder / END_REQUESTED, incarnation)
+
+
+def _is_end_requested(folder: Path, incarnation: str) -> bool:
+    try:
+        return (folder / END_REQUESTED).read_text() == incarnation
+    except (OSError, ValueError):
+        return False
 
 
 def read_incarnations(directory: Path) -> tuple[ProcessIncarnation, ...]:

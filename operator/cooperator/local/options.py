@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from cooperator.local.daemon import HostAway, HostFailed, HostRefused
-from cooperator.local.layout import ClusterError, StateDir, read_cluster
+from cooperator.local.layout import ClusterError, StateDir, read_cluster, storage_error
 from cooperator.terminal.console import Console
 
 HOST_AWAY: Final = "the host daemon does not answer: `cooperator local up` starts it"
@@ -37,6 +37,11 @@ def errors_said(console: Console) -> Iterator[None]:
         console.error(HOST_AWAY)
     except (HostRefused, ClusterError) as error:
         console.error(str(error))
+    except OSError as error:
+        problem = storage_error(error)
+        if problem is None:
+            raise
+        console.error(str(problem))
     except Exception as error:
         if not isinstance(error, _of_other_rooms()):
             raise
@@ -51,11 +56,20 @@ def _of_other_rooms() -> tuple[type[Exception], ...]:
     from cooperator.artifacts import ArtifactError
     from cooperator.crd import ResourceError
     from cooperator.local.broker import BrokerError
+    from cooperator.model.extras import NotInstalled
 
-    return ArtifactError, BrokerError, ResourceError
+    return ArtifactError, BrokerError, NotInstalled, ResourceError
 
 
 def state_dir(path: Path) -> StateDir:
+    """Returns the files of a state directory; raises ``ClusterError`` for a path that Java cannot open."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise ClusterError(
+            f"--state-dir {str(path.absolute())!a} is not UTF-8, in which Java opens files: rename the "
+            "directory, or use another one"
+        ) from None
     return StateDir(path.absolute())
 
 

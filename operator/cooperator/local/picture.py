@@ -19,6 +19,7 @@ from cooperator.local.options import (
     existing_state,
 )
 from cooperator.logs import LogHistory
+from cooperator.model.extras import Extra, require
 from cooperator.model.text import counted
 from cooperator.terminal.console import Console, write
 from cooperator.terminal.timeline import Stretch, StretchKind, stretches
@@ -70,15 +71,14 @@ def draw(drawn: Sequence[Stretch], from_ms: int, to_ms: int, file: Path) -> None
     """Writes the picture as SVG, whose bytes depend only on the arguments.
 
     A full bar: the task runs there; pale: it is paused; hatched: it is held for that member; red: it has
-    failed. Raises ``ClusterError`` without matplotlib.
+    failed. Raises ``NotInstalled`` without matplotlib.
     """
-    try:
-        import matplotlib as mpl
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-        from matplotlib.figure import Figure
-        from matplotlib.patches import Patch
-    except ImportError:
-        raise ClusterError("pictures need matplotlib: pip install 'cooperator[pictures]'") from None
+    require(Extra.PICTURES, "a picture")
+    import matplotlib as mpl
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     tasks = sorted({one.task for one in drawn}, reverse=True)
     members = sorted({one.member for one in drawn})
     colours = {member: _COLOURS[number % len(_COLOURS)] for number, member in enumerate(members)}

@@ -5,28 +5,59 @@ import json
 import logging
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
-from cooperator.artifacts import ArtifactError
+from cooperator.artifacts import FILE_NAMES, ArtifactError
 from cooperator.crd import Worker, dump
 from cooperator.crd.choices import DeletionPolicy
 from cooperator.host.known import Leader
 from cooperator.host.leader import leader_settings, port_of
-from cooperator.host.platform import Goal, Observation, Wanted
+from cooperator.host.platform import Goal, Observation, PlatformError, Wanted
 from cooperator.host.pool_step import pool_desired
 from cooperator.host.status import WorkerFacts
 from cooperator.leader.service import LeaderService
-from cooperator.local.layout import WorkerDir, read_json, write_atomically, write_json
+from cooperator.local.layout import StorageError, WorkerDir, read_json, write_atomically, write_json
 from cooperator.local.members import MemberProcesses, ProcessIncarnation
 from cooperator.local.template import MemberCommand
-from cooperator.pool import Action, Create, Delete, Drain, Kill, MarkReason, Phase, Pod, Remove, UnDrain
+from cooperator.pool import (
+    Action,
+    Create,
+    Delete,
+    Drain,
+    End,
+    EndCause,
+    Kill,
+    MarkReason,
+    Phase,
+    Pod,
+    Remove,
+    UnDrain,
+)
 
 log = logging.getLogger(__name__)
 
 _GRACE_MS: Final = 30_000
 """A member that was asked to end is killed this long after its drain time-out."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _storing(method: Callable[P, R]) -> Callable[P, R]:
+    """Reports a full disk as a problem of the platform, which is logged once and tried again."""
+
+    @wraps(method)
+    def tried(*arguments: P.args, **named: P.kwargs) -> R:
+        try:
+            return method(*arguments, **named)
+        except StorageError as error:
+            raise PlatformError(str(error)) from error
+
+    return tried
 
 
 class LocalPlatform:
@@ -65,6 +96,7 @@ class LocalPlatform:
 
     # --- as ``host.platform.Platform`` --------------------------------------------------------------
 
+    @_storing
     def observe(self, leader: Leader) -> Observation | None:
         wanted, before = self._wanted, self._seen
         self._seen = wanted
@@ -89,6 +121,7 @@ class LocalPlatform:
             incarnations,
         )
 
+    @_storing
     def act(self, action: Action) -> None:
         processes = self._processes
         match action:
@@ -105,6 +138,7 @@ class LocalPlatform:
             case Remove(identity, incarnation):
                 processes.remove(identity, incarnation)
 
+    @_storing
     def publish(self, facts: WorkerFacts, leader: LeaderService | None) -> None:
         self.facts = facts
         port = self._leader_port if leader is None else port_of(leader)
@@ -144,6 +178,7 @@ class LocalPlatform:
                 lambda incarnation: self._member_command(
                     worker, self._servers(worker), identity, incarnation
                 ),
+                FILE_NAMES,
             )
         except (OSError, ValueError, ArtifactError) as error:
             log.error("%s could not be started: %s", identity, error)
@@ -168,16 +203,18 @@ def pod(process: ProcessIncarnation) -> Pod:
         phase=_phase(process),
         revision=process.revision,
         mark=MarkReason(process.marked_for) if process.marked_for else None,
-        killed=process.incarnation if _killed(process) else "",
+        end=End(process.incarnation, _end_cause(process)) if process.ended else None,
         frozen_by=process.frozen_by,
     )
 
 
-def _killed(process: ProcessIncarnation) -> bool:
-    """Whether a signal ended it that was no request to end (SIGTERM, SIGINT); 137 is the watchdog's exit."""
+def _end_cause(process: ProcessIncarnation) -> EndCause:
+    """137 is the exit code of the watchdog. SIGTERM and SIGINT ask for an end, whoever has sent them."""
+    if process.terminating_ms is not None or process.end_requested:
+        return EndCause.REQUESTED
     code = process.exit_code or 0
     by_signal = code < 0 and -code not in (signal.SIGTERM, signal.SIGINT)
-    return process.terminating_ms is None and (by_signal or code == 128 + signal.SIGKILL)
+    return EndCause.KILLED if by_signal or code == 128 + signal.SIGKILL else EndCause.EXITED
 
 
 def _phase(process: ProcessIncarnation) -> Phase:

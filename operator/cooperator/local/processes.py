@@ -13,6 +13,8 @@ from typing import Final
 
 import psutil
 
+from cooperator.local.layout import writing
+
 MARK: Final = "COOPERATOR_INCARNATION"
 """The environment variable that identifies all processes of one incarnation of a member."""
 
@@ -25,12 +27,14 @@ def spawn(
     """Starts ``command`` in its own session and process group; its output is appended to ``output``.
 
     The process outlives this one, and a Ctrl-C in the terminal does not reach it. An output that has grown
-    too large is renamed first, and replaces the one renamed before.
+    too large is renamed first, and replaces the one renamed before. Raises ``StorageError``.
     """
-    output.parent.mkdir(parents=True, exist_ok=True)
-    if output.exists() and output.stat().st_size > _LONG_BYTES:
-        output.replace(output.with_name(f"{output.name}.1"))
-    with output.open("ab") as file:
+    with writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        if output.exists() and output.stat().st_size > _LONG_BYTES:
+            output.replace(output.with_name(f"{output.name}.1"))
+        opened = output.open("ab")
+    with opened as file:
         return subprocess.Popen(
             command,
             env={**os.environ, **(environment or {}), MARK: mark},

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from cooperator.connect.properties import properties_text
+
 HOST: Final = "127.0.0.1"
+DATA: Final = "data"
+LOG: Final = "broker.log"
 
 JVM_FLAGS: Final = (
     "-Xms64m",
@@ -50,27 +54,29 @@ _ONE_NODE: Final = {
 }
 
 
-def server_properties(port: int, controller_port: int, data: Path, overrides: Mapping[str, str]) -> str:
+def server_properties(port: int, controller_port: int, overrides: Mapping[str, str]) -> str:
     """Returns the text of ``server.properties``. ``overrides`` have precedence."""
     settings = {
         **_ONE_NODE,
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-        "log.dirs": str(data),
+        # Relative to the broker's directory, in which it runs: this is a list, separated by commas.
+        "log.dirs": DATA,
         **overrides,
     }
-    return "".join(f"{key}={_escape(value)}\n" for key, value in settings.items())
+    return properties_text(settings)
 
 
-def log4j_properties(log: Path) -> str:
+def log4j_properties() -> str:
     """Returns the broker's logging settings: at most 2 files of 10 MB, nothing on the console."""
     return (
         "status = error\n"
         "appender.file.type = RollingFile\n"
         "appender.file.name = file\n"
-        f"appender.file.fileName = {_escape(str(log))}\n"
-        f"appender.file.filePattern = {_escape(str(log))}.%i\n"
+        # Relative to the broker's directory, in which it runs: these are patterns.
+        f"appender.file.fileName = {LOG}\n"
+        f"appender.file.filePattern = {LOG}.%i\n"
         "appender.file.layout.type = PatternLayout\n"
         "appender.file.layout.pattern = %d %-5p [%t] %c{1}: %m%n\n"
         "appender.file.policies.type = Policies\n"
@@ -115,8 +121,3 @@ def port_taken(port: int) -> bool:
         except OSError:
             return True
     return False
-
-
-def _escape(value: str) -> str:
-    """Escapes backslashes for a Java properties file."""
-    return value.replace("\\", "\\\\")

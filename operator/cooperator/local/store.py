@@ -2,7 +2,7 @@
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ from cooperator.crd import Connector, FieldProblem, Resource, ResourceError, Wor
 from cooperator.crd.connector import State
 from cooperator.crd.status import timestamp
 from cooperator.local.file_lock import acquire
-from cooperator.local.layout import ClusterError, StateDir, read_json, write_atomically, write_json
+from cooperator.local.layout import ClusterError, StateDir, read_json, write_all, write_json, writing
 from cooperator.local.stored import Key as Key
 from cooperator.local.stored import Stored as Stored
 from cooperator.local.stored import worker_of
@@ -76,8 +76,7 @@ class ManifestStore:
 
     def stamp(self) -> Stamp:
         """Returns a value that differs after each change, cheaply enough for several calls a second."""
-        stats = ((path.name, path.stat()) for path in self._files() if path.exists())
-        return tuple((name, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
+        return tuple(stamp for path in self._files() if (stamp := _stamp(path)) is not None)
 
     def apply(self, resources: Sequence[Resource], source: str) -> list[tuple[Key, StoredChange]]:
         """Stores all of the resources, or raises ``ResourceError`` with every problem and stores none."""
@@ -90,7 +89,7 @@ class ManifestStore:
             problems = admission.problems(resources, stored, source, self._state)
             if problems:
                 raise ResourceError(*problems)
-            return [(Key.of(r), self._put(r, known.get(Key.of(r)))) for r in resources]
+            return self._put(resources, known)
 
     def scale(self, key: Key, replicas: int) -> Worker | None:
         """Returns the Worker before the change, or None. Raises ``ResourceError`` for an invalid number."""
@@ -111,7 +110,7 @@ class ManifestStore:
             changed = old.model_copy(update={"spec": old.spec.model_copy(update=spec)})
             # The resource is written and read back, since a copy is not validated.
             [new] = parse(dump([changed]), str(key))
-            self._put(new, old)
+            self._put([new], {key: old})
             return old
 
     def delete(self, key: Key) -> bool:
@@ -123,17 +122,28 @@ class ManifestStore:
                 return False
             return True
 
-    def _put(self, new: Resource, old: Resource | None) -> StoredChange:
-        if old is not None and _same(old, new):
-            return StoredChange.UNCHANGED
+    def _put(
+        self, resources: Sequence[Resource], known: Mapping[Key, Resource]
+    ) -> list[tuple[Key, StoredChange]]:
+        changes: list[tuple[Key, StoredChange]] = []
+        texts: dict[Path, str] = {}
+        for new in resources:
+            old = known.get(Key.of(new))
+            if old is not None and _same(old, new):
+                changes.append((Key.of(new), StoredChange.UNCHANGED))
+                continue
+            texts[self._path(Key.of(new))] = dump([self._with_metadata(new, old)])
+            changes.append((Key.of(new), StoredChange.CONFIGURED if old else StoredChange.CREATED))
+        write_all(texts)
+        return changes
+
+    def _with_metadata(self, new: Resource, old: Resource | None) -> Resource:
         meta = {
             "uid": old.metadata.uid if old else str(uuid.uuid4()),
             "creation_timestamp": old.metadata.creation_timestamp if old else timestamp(self._clock_ms()),
             "generation": (old.metadata.generation or 0) + (old.spec != new.spec) if old else 1,
         }
-        stored = new.model_copy(update={"metadata": new.metadata.model_copy(update=meta)})
-        write_atomically(self._path(Key.of(new)), dump([stored]))
-        return StoredChange.CONFIGURED if old else StoredChange.CREATED
+        return new.model_copy(update={"metadata": new.metadata.model_copy(update=meta)})
 
     def _binding(self, connector: Connector) -> Path:
         return self._state.binding(connector.metadata.namespace, connector.metadata.name)
@@ -153,13 +163,24 @@ class ManifestStore:
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[None]:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with (self._directory / ".lock").open("w") as file:
+        lock = self._directory / ".lock"
+        with writing(lock):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file = lock.open("w")
+        with file:
             if not acquire(file, _LOCKED_S):
                 raise ClusterError(
                     f"another process has held {file.name} for {_LOCKED_S:g} s: end it, and try again"
                 )
             yield
+
+
+def _stamp(path: Path) -> tuple[str, int, int] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None  # Deleted meanwhile.
+    return path.name, stat.st_mtime_ns, stat.st_ino
 
 
 def _same(old: Resource, new: Resource) -> bool:

@@ -19,7 +19,17 @@ from cooperator.pool.decision import Decision, PoolFacts, Report, ReportReason
 from cooperator.pool.desired import PoolDesired, PoolPolicy, RollStrategy
 from cooperator.pool.incarnations import survey
 from cooperator.pool.memory import PoolMemory
-from cooperator.pool.observed import GroupSeen, MarkReason, MemberSeen, Node, Phase, Pod, PoolObserved
+from cooperator.pool.observed import (
+    End,
+    EndCause,
+    GroupSeen,
+    MarkReason,
+    MemberSeen,
+    Node,
+    Phase,
+    Pod,
+    PoolObserved,
+)
 from cooperator.pool.poison import pardon
 
 __all__ = [
@@ -28,6 +38,8 @@ __all__ = [
     "Decision",
     "Delete",
     "Drain",
+    "End",
+    "EndCause",
     "GroupSeen",
     "Kill",
     "MarkReason",

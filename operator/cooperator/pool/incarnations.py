@@ -20,7 +20,7 @@ from typing import Final
 from cooperator.pool.actions import Delete, Kill
 from cooperator.pool.desired import PoolDesired, PoolPolicy
 from cooperator.pool.memory import Crashes, IncarnationSeen, PoolMemory
-from cooperator.pool.observed import GroupSeen, MemberSeen, Node, Phase, Pod, PoolObserved
+from cooperator.pool.observed import End, EndCause, GroupSeen, MemberSeen, Node, Phase, Pod, PoolObserved
 
 _REMEMBERED: Final = 8
 """Number of ends kept per identity; a leader cannot be further behind than this."""
@@ -93,7 +93,9 @@ def survey(desired: PoolDesired, observed: PoolObserved, memory: PoolMemory, now
             return
         if proven:
             ended[identity] = (*ended.get(identity, ()), pod_state.incarnation)[-_REMEMBERED:]
-        if not pod_state.stopping:
+        pod = pods.get(identity)
+        requested = pod is not None and pod.end == End(pod_state.incarnation, EndCause.REQUESTED)
+        if not pod_state.stopping and not requested:
             crashed[identity] = pod_state.incarnation
             crashes[identity] = _count(crashes.get(identity), pod_state, desired.policy, now_ms)
 

@@ -29,19 +29,36 @@ class MarkReason(StrEnum):
     ROLL = "Roll"
 
 
+class EndCause(StrEnum):
+    """Why an incarnation ended, as far as its platform knows."""
+
+    REQUESTED = "Requested"
+    """A person, a controller or the pool asked for it: neither a crash, nor evidence against a task."""
+    EVICTED = "Evicted"
+    """The node ended it for reasons of its own: a crash of the member, but no evidence against a task."""
+    KILLED = "Killed"
+    """A signal (of its watchdog, a failed probe, a fault) or lack of memory: evidence against its tasks."""
+    EXITED = "Exited"
+    """Its own exit, or nobody knows: a crash, but no evidence against a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    incarnation: str
+    cause: EndCause
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     """One pod of the pool, in its newest incarnation.
 
     ``uid`` names the object, ``incarnation`` the run (a container that is restarted inside its pod keeps the
     uid and has a new incarnation). ``restarts``: how many incarnations the object had before this one.
-    ``node``: empty while it is not on a node, or
-    where there are no nodes. ``self_restarting``: the platform itself starts the next incarnation after
-    ENDED. ``killed``: the last of its incarnations that a signal, or lack of memory, ended without anybody
-    having asked for its end; empty if there is none. ``frozen_by``: the digest of the task whose thread had
-    frozen that one, if its watchdog has seen any (``model.thread_names``).
-    ``address``: its own IP address, empty until it is known; None where no two pods of one identity can run
-    at a time.
+    ``node``: empty while it is not on a node, or where there are no nodes. ``self_restarting``: the platform
+    itself starts the next incarnation after ENDED. ``end``: that of the last of its incarnations that has
+    ended, if any. ``frozen_by``: the digest of the task whose thread had frozen that one, if its watchdog has
+    seen any (``model.thread_names``). ``address``: its own IP address, empty until
+    it is known; None where no two pods of one identity can run at a time.
     """
 
     identity: str
@@ -53,7 +70,7 @@ class Pod:
     mark: MarkReason | None = None
     node: str = ""
     self_restarting: bool = False
-    killed: str = ""
+    end: End | None = None
     frozen_by: str = ""
     address: str | None = None
 

@@ -1,12 +1,11 @@
 """Finds, quarantines and pardons poison tasks, which kill or freeze the members that start them.
 
-A death counts only if a signal (or lack of memory) ended a process that was not asked to end, on a healthy
-node: losses of nodes, drains, evictions and deletions do not, nor does the end of a member with a stop that
-hangs (decision 061). It counts against the tasks whose start had not
-been over for ``WATCH_MS``. After ``poison_deaths`` of them, on any members, a task that was the only one to
-suspect in at least one is quarantined. Other suspects start one at a time; the number doubles after each
-trial without a death, until a suspect is proven or all are cleared; their neighbours run on. A start that its
-member survives for ``WATCH_MS`` clears a task.
+A death counts only if its cause is ``EndCause.KILLED``, on a healthy node: losses of nodes, drains, evictions
+and whatever was requested do not, nor does the end of a member with a stop that hangs (decision 061). It
+counts against the tasks whose start had not been over for ``WATCH_MS``. After ``poison_deaths`` of them, on
+any members, a task that was the only one to suspect in at least one is quarantined. Other suspects start one
+at a time; the number doubles after each trial without a death, until a suspect is proven or all are cleared;
+their neighbours run on. A start that its member survives for ``WATCH_MS`` clears a task.
 
 If the watchdog saw a thread of a task run while its member was frozen, the death counts against that task
 alone, however long it had run, and is remembered for ``SEEN_FREEZING_MS``.
@@ -19,7 +18,7 @@ from typing import Final
 from cooperator.model import TaskId
 from cooperator.model.thread_names import of_digest
 from cooperator.pool.memory import PoolMemory, Starting, SuspectTrial
-from cooperator.pool.observed import PoolObserved
+from cooperator.pool.observed import End, EndCause, PoolObserved
 
 WATCH_MS: Final = 60_000
 """Milliseconds after its start during which a task is suspected if its member dies."""
@@ -37,13 +36,17 @@ def watch(
     """Count the deaths in ``crashed`` (incarnation per identity) against tasks that were starting there."""
     suspects, alone, quarantined = dict(memory.suspects), set(memory.alone), set(memory.quarantined)
     starting = {i: s for i, s in memory.starting.items() if i not in _unhealthy(observed)}
-    killed = {pod.identity: pod.killed for pod in observed.pods}
+    ends = {pod.identity: pod.end for pod in observed.pods}
     frozen_by = {pod.identity: pod.frozen_by for pod in observed.pods}
     freezing = {task: at_ms for task, at_ms in memory.seen_freezing.items() if task in suspects}
     accused: set[TaskId] = set()
     for identity, incarnation in sorted(crashed.items()):
         last = starting.pop(identity, None)
-        if last is None or last.incarnation != incarnation or killed.get(identity) != incarnation:
+        if (
+            last is None
+            or last.incarnation != incarnation
+            or ends.get(identity) != End(incarnation, EndCause.KILLED)
+        ):
             continue
         if last.hangs:
             continue  # Its watchdog has ended it for that stop, and not for a task that started.

@@ -7,6 +7,7 @@ it does not outlive the member for long; only killing the process group gives ce
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.artifacts import find_java, java_home, spark_jars, use_archive
+from cooperator.artifacts import FILE_NAMES, find_java, java_home, spark_jars, use_archive
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.places import hadoop_settings, is_in_store
 from cooperator.connectors.sql_functions import XML_OPTIONS
@@ -66,8 +67,8 @@ def spark_conf(
     before the user's ``spark.driver.extraJavaOptions``.
     """
     cores = max(4, 2 * (os.cpu_count() or 1))
-    log4j = (f"-Dlog4j2.configurationFile={packaged('log4j2.xml')}", f"-Dcooperator.log={_log(settings)}")
-    java = " ".join(("-XX:+UseSerialGC", *XML_OPTIONS, *log4j, *java_options))
+    log4j = f"-Dlog4j2.configurationFile={packaged('log4j2.xml').as_uri()}"
+    java = java_words("-XX:+UseSerialGC", *XML_OPTIONS, log4j, *java_options)
     ours = {
         # A failed read of Kafka is tried eight times: a broker may be away for a while.
         "spark.master": f"local[{cores},8]",
@@ -78,7 +79,8 @@ def spark_conf(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.defaultJavaOptions": java,
         "spark.executor.defaultJavaOptions": " ".join(XML_OPTIONS),
-        "spark.local.dir": str(settings.state_dir / "spark"),
+        # Relative to the JVM's directory, which is the member's: this is a list, separated by commas.
+        "spark.local.dir": "spark",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(settings.state_dir / "warehouse"),
@@ -124,8 +126,15 @@ def spark_conf(
     return conf
 
 
-def _log(settings: RuntimeSettings) -> Path:
-    return settings.state_dir / "jvm.log"
+def java_words(*options: str) -> str:
+    """Returns the text that Spark's launcher splits into these options."""
+    return " ".join(map(_java_word, options))
+
+
+def _java_word(option: str) -> str:
+    if not re.search(r"[\s\"'\\]", option):
+        return option
+    return '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'
 
 
 class SparkHost:
@@ -292,7 +301,7 @@ def _environment(home: Path, state_dir: Path) -> Iterator[None]:
 
     wanted = {
         "JAVA_HOME": str(home),
-        "LC_ALL": "C.UTF-8",  # the JVM decodes file names by it
+        **FILE_NAMES,
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYSPARK_PYTHON": sys.executable,
         **user_environment(state_dir / "user", os.environ),

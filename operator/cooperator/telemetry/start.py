@@ -7,6 +7,7 @@ from typing import Protocol
 
 from prometheus_client.core import Metric
 
+from cooperator.model.extras import Extra, NotInstalled, require
 from cooperator.telemetry.settings import OtlpInvalid, otlp_settings
 
 log = logging.getLogger(__name__)
@@ -49,15 +50,12 @@ def start_sending(
         log.warning("metrics are not sent by OTLP: %s", error)
         return _Nothing()
     try:
-        from cooperator.telemetry.sender import OtlpSender
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(("opentelemetry", "google")):
-            raise
-        log.warning(
-            "metrics are not sent by OTLP, since %s is not installed: install cooperator[opentelemetry]",
-            error.name,
-        )
+        require(Extra.OPENTELEMETRY, "OTLP")
+    except NotInstalled as error:
+        log.warning("metrics are not sent: %s", error)
         return _Nothing()
+    from cooperator.telemetry.sender import OtlpSender
+
     sender = OtlpSender(settings, resource, families)
     sender.start()
     return sender

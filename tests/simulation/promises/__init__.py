@@ -3,6 +3,7 @@ order: ``LeastMoves`` takes the rounds that others have looked at."""
 
 from tests.simulation.promises.base import Broken, Promise
 from tests.simulation.promises.consistent import Consistent
+from tests.simulation.promises.deliberate import DeliberateEndsAccuseNobody
 from tests.simulation.promises.durable import MemoryBeforeAssignments
 from tests.simulation.promises.fits import EveryRoundFits
 from tests.simulation.promises.forgotten import NothingForgotten
@@ -28,6 +29,7 @@ ALL: tuple[type[Promise], ...] = (
     EveryRoundFits,
     LearnersNeverWrite,
     Consistent,
+    DeliberateEndsAccuseNobody,
 )
 
 __all__ = ["ALL", "Broken", "Promise"]

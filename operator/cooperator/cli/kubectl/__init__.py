@@ -8,6 +8,8 @@ the person who calls it.
 import os
 import sys
 
+from cooperator.model.extras import Extra, NotInstalled, require
+
 
 def main() -> None:
     """The program ``kubectl-cooperator``, which kubectl runs for ``kubectl cooperator …``."""
@@ -16,13 +18,10 @@ def main() -> None:
 
     asks = completion.VARIABLE in os.environ
     try:
-        commands = program(completion.asked() if asks else sys.argv[1:])
-    except ModuleNotFoundError as error:
-        if error.name not in ("kubernetes", "kopf"):
-            raise
-        raise SystemExit(
-            "error: the Kubernetes client is not installed: pip install 'cooperator[kubernetes]'"
-        ) from None
+        require(Extra.KUBERNETES, "kubectl cooperator")
+    except NotInstalled as error:
+        raise SystemExit(f"error: {error}") from None
+    commands = program(completion.asked() if asks else sys.argv[1:])
     if asks:
         # A shell asks for completions, by the script that ``completion`` has printed.
         completion.prepare()
