@@ -224,7 +224,7 @@ class Pools(RuleBasedStateMachine):
     def may_be_told_to_end(self, pod: Pod, decision: Decision, seen: PoolObserved) -> bool:
         """A busy member ends only after its drain, with the documented exceptions."""
         desired, facts = self.pods.desired, decision.facts
-        drain_ms = self.pods.now_ms - self.pods.marked_ms[pod.incarnation] if pod.mark is not None else -1
+        drain_ms = self.pods.now_ms - self.pods.marked_ms[pod.uid] if pod.mark is not None else -1
         return (
             not (works(pod, seen) and seen.group is not None and seen.group.members[pod.identity].busy)
             or desired.replicas == 0

@@ -37,8 +37,8 @@ class UnreliablePods:
     """Objects (``pods``), processes (``running``: identity and incarnation, by node) and the group's
     members.
 
-    ``clock_ms``: the error of the host's clock. ``marked_ms``, ``terminating_ms``: when an incarnation was
-    really marked, or asked to end.
+    ``clock_ms``: the error of the host's clock. ``marked_ms``: when a pod, by uid, was really marked; the mark
+    stays when its container restarts. ``terminating_ms``: when an incarnation was asked to end.
     """
 
     desired: PoolDesired
@@ -95,7 +95,7 @@ class UnreliablePods:
             return
         match action:
             case Drain(reason=reason):
-                self.marked_ms[pod.incarnation] = self.now_ms
+                self.marked_ms[pod.uid] = self.now_ms
                 self._put(pod, mark=reason)
             case UnDrain():
                 self._put(pod, mark=None)
