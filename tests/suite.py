@@ -8,7 +8,6 @@ marked ``long`` run with ``--long`` only.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ import tempfile
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.harness.commands import Command, Interrupted, Result, raise_on_signals, run_at_once, say
@@ -28,11 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 STATIC = "static"
 SLOWEST = 10
 """The end of a run names this number of tests."""
-SIMULATION = "simulation"
-"""Its failures are never tried again: a seed that fails there fails always."""
-MOST_SECOND_TRIES = 3
-"""More failures than this in one part are not due to chance (docs/decisions/028). Parametrized cases that
-share a fixture count as one."""
+PARTS_AT_ONCE = 2
+"""One part alone waits for a third of its time: for processes to start, and for what they notice."""
 CHECKED_SEEDS = 20
 """``check`` runs this number of fixed seeds of the simulation, and as many fresh ones."""
 
@@ -79,7 +75,7 @@ def _parser(parts: Mapping[str, Part]) -> argparse.ArgumentParser:
 
 
 def read_parts(root: Path = ROOT) -> dict[str, Part]:
-    """Returns the parts in the order in which they run.
+    """Returns the parts in the order in which they start.
 
     A path below another part's folder belongs to the part that names it.
     """
@@ -122,38 +118,17 @@ def run_check(reports: Path) -> list[Result]:
 def run_tests(
     parts: Mapping[str, Part], only: str | None, long: bool, pytest_words: Sequence[str], reports: Path
 ) -> list[Result]:
-    """Runs static checks and all parts, one part, or what ``pytest_words`` name."""
+    """Runs static checks and all parts, one part, or what ``pytest_words`` name.
+
+    A test that fails once fails the run (decision 028).
+    """
     if pytest_words:
         return run_at_once([pytest_command("tests", pytest_words, reports, long=long)], ROOT)
     chosen = [part for part in parts.values() if only in (None, part.name)]
     say(announce(chosen, long))
     results = run_at_once(static_checks(), ROOT) if only in (None, STATIC) else []
-    for part in chosen:
-        results += run_part(part, reports, long)
-    return results
-
-
-def run_part(part: Part, reports: Path, long: bool) -> list[Result]:
-    """Runs a part. A few failures among real parts are tried once more, alone, and named (decision 028)."""
-    cache = reports / f"{part.name}-cache"
-    words = (*part.words, "-o", f"cache_dir={cache}")
-    [result] = run_at_once([pytest_command(part.name, words, reports, long=long)], ROOT)
-    failed = read_failed(cache)
-    tests = {name.partition("[")[0] for name in failed}
-    if result.code != 1 or part.name == SIMULATION or not 0 < len(tests) <= MOST_SECOND_TRIES:
-        return [result]
-    if not all("::" in test for test in tests):  # could not be collected
-        return [result]
-    [again] = run_at_once([pytest_command(f"{part.name}, again and alone", failed, reports, long=long)], ROOT)
-    for test in failed if again.code == 0 else ():
-        say(f"UNSTEADY: {test} failed, and passed alone: its report is above; fix it")
-    return [replace(result, code=again.code), again]
-
-
-def read_failed(cache: Path) -> list[str]:
-    """Returns the tests that pytest has noted as failed."""
-    noted = cache / "v" / "cache" / "lastfailed"
-    return sorted(json.loads(noted.read_text())) if noted.exists() else []
+    commands = [pytest_command(part.name, part.words, reports, long=long) for part in chosen]
+    return results + run_at_once(commands, ROOT, PARTS_AT_ONCE)
 
 
 def announce(parts: Sequence[Part], long: bool) -> str:

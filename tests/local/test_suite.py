@@ -1,7 +1,6 @@
 """``run.py check`` and ``run.py tests``: what they run, what fails them, and that no variable changes it."""
 
 import ast
-import json
 import os
 import re
 import signal
@@ -19,7 +18,7 @@ from tests.harness.support import eventually
 from tests.long_list import texts
 from tests.suite import ROOT
 
-PARTS = ["units", "simulation", "runtime", "e2e", "operator", "members", "stock"]
+PARTS = ["runtime", "units", "simulation", "e2e", "operator", "members", "stock"]
 STATIC = ["lint", "format", "types", "imports", "classes"]
 
 
@@ -32,13 +31,12 @@ class Commands:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: dict[str, list[str]] = {}
         self.failing: set[str] = set()
-        self.failed: list[str] = []
         self.durations_s: dict[str, float] = {}
         monkeypatch.setattr(suite, "run_at_once", self._run_at_once)
         # Signals are of the whole process.
         monkeypatch.setattr(suite, "raise_on_signals", lambda: None)
 
-    def _run_at_once(self, commands: Sequence[Command], directory: Path) -> list[Result]:
+    def _run_at_once(self, commands: Sequence[Command], directory: Path, most: int = 0) -> list[Result]:
         assert directory == ROOT
         return [self._run(command) for command in commands]
 
@@ -50,11 +48,6 @@ class Commands:
         for word in command.words:
             if word.startswith("--junitxml="):
                 ElementTree.ElementTree(report).write(word.partition("=")[2])
-        for word in command.words:
-            if word.startswith("cache_dir="):
-                noted = Path(word.partition("=")[2], "v", "cache", "lastfailed")
-                noted.parent.mkdir(parents=True)
-                noted.write_text(json.dumps(dict.fromkeys(self.failed, True)))
         return Result(command.name, int(command.name in self.failing), 1.0)
 
     def long(self) -> set[str]:
@@ -146,7 +139,7 @@ def test_the_time_is_announced_and_that_of_the_long_tests_if_they_run(
     assert f"take some {parts['stock'].minutes:.0f} minutes" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("failing", ["types", "runtime", "e2e"])
+@pytest.mark.parametrize("failing", ["types", *PARTS])
 def test_one_failure_fails_the_run_and_is_shown_and_the_rest_runs_all_the_same(
     commands: Commands, capsys: pytest.CaptureFixture[str], failing: str
 ) -> None:
@@ -156,36 +149,6 @@ def test_one_failure_fails_the_run_and_is_shown_and_the_rest_runs_all_the_same(
     shown = summary(capsys.readouterr().out)
     assert shown.keys() == {*STATIC, *PARTS}
     assert {name for name, outcome in shown.items() if outcome == "FAILED"} == {failing}
-
-
-AGAIN = "members, again and alone"
-
-
-@pytest.mark.parametrize(
-    ("part", "failed", "steady", "code", "ran"),
-    [
-        ("members", ["tests/a.py::test_it"], False, 0, ["members", AGAIN]),
-        ("members", ["tests/a.py::test_it"], True, 1, ["members", AGAIN]),
-        ("members", [f"tests/{number}.py::test_it" for number in range(4)], False, 1, ["members"]),
-        ("members", [f"tests/a.py::test_it[{number}]" for number in range(8)], False, 0, ["members", AGAIN]),
-        ("simulation", ["tests/a.py::test_it"], False, 1, ["simulation"]),
-    ],
-)
-def test_a_few_failures_are_tried_again_alone_and_named(
-    commands: Commands,
-    capsys: pytest.CaptureFixture[str],
-    part: str,
-    failed: list[str],
-    steady: bool,
-    code: int,
-    ran: list[str],
-) -> None:
-    commands.failing, commands.failed = {part, *([AGAIN] if steady else [])}, failed
-    assert suite.main(["tests", "--only", part]) == code
-    assert list(commands.ran) == ran
-    if len(ran) > 1:
-        assert commands.ran[AGAIN][-len(failed) :] == failed
-    assert ("UNSTEADY" in capsys.readouterr().out) == (code == 0)
 
 
 def test_the_slowest_tests_are_named_slowest_first(
@@ -233,7 +196,7 @@ def test_it(part):
     pathlib.Path(r"{folder}", "began").touch()
     threading.Event().wait(120)
 """
-UNSTEADY = """
+FAILS_ONCE = """
 import pathlib
 
 def test_it():
@@ -280,7 +243,7 @@ def test_a_signal_ends_pytest_with_its_fixtures_and_is_the_exit_code(
 
 
 def test_a_named_test_that_fails_once_fails_the_run(tmp_path: Path) -> None:
-    child = start(tmp_path, UNSTEADY)
+    child = start(tmp_path, FAILS_ONCE)
     assert child.wait(120) == 1
     said = (tmp_path / "log").read_text()
     assert (tmp_path / "tries").read_text() == "x", "there is no second try"
