@@ -37,8 +37,8 @@ class UnreliablePods:
     """Objects (``pods``), processes (``running``: identity and incarnation, by node) and the group's
     members.
 
-    ``clock_ms``: the error of the host's clock. ``marked_ms``: when a pod, by uid, was really marked; the mark
-    stays when its container restarts. ``terminating_ms``: when an incarnation was asked to end.
+    ``clock_ms``: the error of the host's clock. ``marked_ms``: when a pod, by uid, was really marked; the
+    mark stays when its container restarts. ``terminating_ms``: when an incarnation was asked to end.
     """
 
     desired: PoolDesired
