@@ -152,6 +152,20 @@ class TestAssignments:
         assert member.assignment([A1], epoch=Epoch(2, 0)) != []
         assert member.report.applied == Epoch(2, 0)
 
+    def test_a_new_leader_is_told_every_status_again(self, member):
+        """It reads a log in which a late record of an earlier owner may have replaced the last one."""
+        member.run(A0, A1)
+        member.tell(ev.Failed(A1, 2, "no disk"))
+        member.time_passes(4_000)
+
+        member.assignment(epoch=Epoch(1, 9))
+        assert member.statuses() == [], "the same leader knows them"
+
+        member.assignment(epoch=Epoch(2, 0))
+        assert member.statuses() == [("a-0", TaskState.RUNNING), ("a-1", TaskState.RESTARTING)]
+        [_, failed] = member.all(do.PutStatus)
+        assert (failed.status.trace, failed.next_attempt_in_ms) == ("no disk", 6_000)
+
 
 class TestConfiguration:
     def test_a_task_waits_until_the_config_log_is_read(self, member):

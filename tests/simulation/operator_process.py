@@ -18,7 +18,7 @@ from cooperator.leader.observability.projection import project
 from cooperator.leader.process import SteadyClock
 from cooperator.leader.service import LeaderService, ServiceSettings
 from cooperator.logs import LogUnavailable, TopicMisconfigured
-from cooperator.model import TaskId
+from cooperator.model import TaskId, TaskStatus
 from cooperator.planner.view import Facts
 from cooperator.pool import (
     Action,
@@ -211,6 +211,11 @@ class OperatorProcess(Process):
         service.set_candidates(candidates(pods, facts, self.informer.asked_at_ms))
         for action in decision.actions:
             self._carry_out(action)
+
+    def statuses(self) -> Mapping[TaskId, TaskStatus]:
+        """What its own leader has read of the tasks."""
+        service = self._service
+        return {} if service is None or service._logs is None else service._logs.status.snapshot()
 
     def _projected(self) -> dict[str, Any] | None:
         """Return the projection of its own leader; None without one."""

@@ -1,15 +1,18 @@
 """Promise 4: after faults end, everything runs, once, balanced within 1, and then nothing moves any more."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from cooperator.group import GroupState
 from cooperator.leader.state import LeaderState
-from cooperator.model import TaskId, Warmth
+from cooperator.model import TaskId, TaskState, TaskStatus, Warmth
 from cooperator.wire import ConfigFold
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
+
+_RUNS: Final = frozenset({TaskState.RUNNING, TaskState.PAUSED})
 
 
 class Rest:
@@ -70,9 +73,9 @@ class Rest:
             # The leader reads a limit that was raised only after a pause.
             return f"refused: {lead.machine.state.refusal}"
         if lead is not None and not lead.machine.state.all_stock:
-            forgotten = self._forgotten(lead.machine.state)
-            if forgotten:
-                return forgotten
+            untrue = self._forgotten(lead.machine.state) or self._untrue(leading[0].statuses())
+            if untrue:
+                return untrue
         learning = lead and self._learning(lead.machine.state)
         if learning:
             return learning
@@ -100,6 +103,16 @@ class Rest:
             if name not in found or (found[name].config, found[name].tasks) != (known.config, known.tasks)
         )
         return f"a new reader of the config log does not find {lost}" if lost else ""
+
+    def _untrue(self, statuses: Mapping[TaskId, TaskStatus]) -> str:
+        """What is shown is what runs. (Statuses of stock workers are theirs.)"""
+        for copy in self._simulation.copies.all():
+            if copy.member.is_stock:
+                continue
+            status = statuses.get(copy.task)
+            if status is None or status.worker != copy.member.identity or status.state not in _RUNS:
+                return f"{copy} is shown as {status}"
+        return ""
 
     def _learning(self, state: LeaderState) -> str:
         """Every warm-up is over, and every standby is learned."""

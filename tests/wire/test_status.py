@@ -138,3 +138,16 @@ def test_a_late_goodbye_does_not_hide_the_next_incarnation() -> None:
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 8)))
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 9)))
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(4, 1)))
+
+
+def test_a_record_that_waited_for_the_broker_does_not_hide_the_next_owner() -> None:
+    """lake-0 started the task in round 7 and lost the broker; its record arrives while lake-1 runs it."""
+    statuses = {TASK: replace(RUNNING, worker="lake-1", epoch=Epoch(3, 8), at_ms=2_000)}
+    late = replace(RUNNING, at_ms=1_000)
+
+    assert not apply_status(statuses, late)
+    assert statuses[TASK].worker == "lake-1"
+    # Rounds count from the beginning when the topics of a group are created again: then its time is later.
+    assert apply_status(dict(statuses), replace(late, epoch=Epoch(1, 1), at_ms=3_000))
+    # A stock worker's record has neither a term nor a time.
+    assert apply_status(dict(statuses), replace(late, epoch=Epoch(0, 9), at_ms=0))

@@ -29,7 +29,7 @@ from cooperator.agent.events import (
 )
 from cooperator.agent.instructions import Instruction, Pause, Resume
 from cooperator.agent.state import IllegalStep, Phase, Post, Settings, State, Task
-from cooperator.agent.statuses import say
+from cooperator.agent.statuses import say, say_again
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
 from cooperator.model.throttle import Throttle
 from cooperator.model.waits import names_a_wait
@@ -115,6 +115,8 @@ class Learner:
             self._tell(None, f"assignment {assignment.epoch} repeated")
             return
         self._tell(None, f"assignment {assignment.epoch} taken")
+        if state.applied is None or assignment.epoch.term != state.applied.term:
+            self.out += say_again(state)
         state.applied = assignment.epoch
         state.member_id = assignment.member_id
         state.lease_ms = assignment.lease_ms
@@ -269,7 +271,8 @@ class Learner:
         if task is None or task.phase not in _RUNS:
             return
         # A wait that is over must not stand until the next interval: it would be read as going on.
-        is_over = task.said is not None and names_a_wait(task.said[1]) and not names_a_wait(event.text)
+        said = "" if task.said is None else task.said.status.progress
+        is_over = names_a_wait(said) and not names_a_wait(event.text)
         self._state.tasks[event.task] = replace(task, progress=task.progress.offer(event.text, is_over))
 
     def _alive(self, key: TaskId, attempt: int) -> Task | None:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
-from cooperator.model import AutoRestart, ClusterConfig, Epoch, SessionKey, TaskId, TaskState, Warmth
+from cooperator.model import AutoRestart, ClusterConfig, Epoch, SessionKey, TaskId, TaskStatus, Warmth
 from cooperator.model.status import PROGRESS_EVERY_MS
 from cooperator.model.throttle import Throttle
 from cooperator.reconciliation import Report as ReconciliationReport
@@ -78,6 +79,13 @@ class Phase(StrEnum):
     STOPPING = "STOPPING"
 
 
+class Said(NamedTuple):
+    """What a member has written about a task. ``next_attempt_ms``: by the supervisor's clock."""
+
+    status: TaskStatus
+    next_attempt_ms: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One owned task.
@@ -88,7 +96,7 @@ class Task:
     * ``quiet``: release it without a status.
     * ``restart``: stop this attempt and start another.
     * ``config``, ``paused``: what the attempt was given.
-    * ``said``: the last status, its text, and the next attempt that it names.
+    * ``said``: the last status that was written.
     * ``progress``: progress of the attempt, on its way to the status.
     * ``running_ms``: since when the attempt has been running.
     * ``restarts``: number of consecutive attempts, this one included, that followed a failure.
@@ -107,7 +115,7 @@ class Task:
     restart: bool = False
     config: Mapping[str, str] | None = None
     paused: bool = False
-    said: tuple[TaskState, str, int | None] | None = None
+    said: Said | None = None
     progress: Throttle[str] = field(default_factory=Throttle)
     running_ms: int | None = None
     restarts: int = 0

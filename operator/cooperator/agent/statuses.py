@@ -1,6 +1,6 @@
 """The statuses of a member: one record whenever the state of a task changes.
 
-Statuses are for users; no decision depends on them.
+Statuses are for users, and for the operator, which rolls no pod while tasks start.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from cooperator.agent.instructions import Instruction, PutStatus
-from cooperator.agent.state import Settings, State
+from cooperator.agent.state import Said, Settings, State
 from cooperator.model import RESTART_LIMIT, TaskId, TaskState, TaskStatus
 
 _UNITS_SHOWN: Final = 5
@@ -30,14 +30,28 @@ def say(
     ``next_attempt_ms``: by the supervisor's clock.
     """
     task = state.tasks[key]
-    said = (what, trace or progress, next_attempt_ms)
-    if task.said == said:
-        return []
-    state.tasks[key] = replace(task, said=said)
     status = TaskStatus(
         key, what, settings.identity, epoch=task.epoch, trace=trace, progress=progress, reason=reason
     )
-    return [PutStatus(status, None if next_attempt_ms is None else next_attempt_ms - state.now_ms)]
+    said = Said(status, next_attempt_ms)
+    if task.said == said:
+        return []
+    state.tasks[key] = replace(task, said=said)
+    return [_put(said, state.now_ms)]
+
+
+def say_again(state: State) -> list[Instruction]:
+    """The instructions to write the last status of each owned task once more.
+
+    A new leader reads the log from its beginning, where only the last record of a task may be left. That can
+    be one which waited for the broker in the previous owner, and arrived after that of the present one.
+    """
+    return [_put(task.said, state.now_ms) for task in state.tasks.values() if task.said is not None]
+
+
+def _put(said: Said, now_ms: int) -> PutStatus:
+    next_ms = said.next_attempt_ms
+    return PutStatus(said.status, None if next_ms is None else next_ms - now_ms)
 
 
 def say_failed(state: State, settings: Settings, key: TaskId) -> list[Instruction]:

@@ -125,12 +125,18 @@ def _task_of(key: str) -> TaskId | None:
 def supersedes(new: TaskStatus, old: TaskStatus | None) -> bool:
     """Whether ``new``, read later, replaces ``old``.
 
-    It does, unless it is another worker's late record that the task has ended and the task is alive in a
-    newer round. Members write independently, so their records may arrive in any order.
+    It does, unless it is another worker's late record of an older round: of a task that has ended, while it
+    is alive in the newer round, or written earlier by the clocks, too. Members write independently, so their
+    records may arrive in any order. The round alone does not decide, since rounds count from the beginning
+    when the topics of a group are created again.
     """
     if old is None or new.worker == old.worker or new.epoch is None or old.epoch is None:
         return True
-    return not (new.state in _ENDED and old.state not in _ENDED and new.epoch < old.epoch)
+    if not new.epoch < old.epoch:
+        return True
+    has_ended = new.state in _ENDED and old.state not in _ENDED
+    # A stock worker's record has no time.
+    return not (has_ended or 0 < new.at_ms <= old.at_ms)
 
 
 def apply_status(statuses: dict[TaskId, TaskStatus], entry: TaskStatus | StatusTombstone | Unknown) -> bool:
