@@ -33,6 +33,7 @@ from cooperator.planner.view import View
 from cooperator.runtime import TaskSpec
 from cooperator.wire import (
     ALL_PROTOCOLS,
+    CONFIG_MISMATCH,
     ExtendedAssignment,
     Metadata,
     Protocol,
@@ -187,10 +188,27 @@ class StockProcess(WorkerProcess):
         self._take(decode_assignment(joined.assignment), joined.generation)
 
     def plan(self, round: Round) -> "Future[Mapping[str, bytes]]":
-        """Plan as Kafka's leader: it takes everybody in the group for a worker."""
+        """Plan as Kafka's leader: it takes everybody in the group for a worker.
+
+        It refuses the round while it has read less of the config log than one of them.
+        """
         planned: Future[Mapping[str, bytes]] = Future()
+        metadata = {member.member_id: decode_metadata(member.metadata) for member in round.members}
+        read = max(each.config_offset for each in metadata.values())
+        if self._config.offset < read:
+            refused = ExtendedAssignment(
+                CONFIG_MISMATCH,
+                round.leader_id,
+                self._endpoint.url,
+                read,
+                assigned=(),
+                revoked=(),
+                delay_ms=0,
+            )
+            planned.set_result(dict.fromkeys(metadata, encode_assignment(refused, Protocol(round.protocol))))
+            return planned
         members = tuple(
-            member_of(member.member_id, member.client_id, decode_metadata(member.metadata))
+            member_of(member.member_id, member.client_id, metadata[member.member_id])
             for member in round.members
         )
         view = View(
