@@ -102,7 +102,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Makes what takes minutes the first time before any test's time is counted."""
     if session.config.option.collectonly:
         return
-    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    needed = {
+        name for item in session.items for name in ("cluster", "two_nodes", "helm") if _needs(item, name)
+    }
     # Parts that cannot be made fail the tests that need them, with the reason; the others are run.
     try:
         with suppress(NotBuilt):
@@ -116,6 +118,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     except caches.LockHeld as held:
         # Each of the tests would wait as long again.
         pytest.exit(str(held), returncode=1)
+
+
+def _needs(item: pytest.Item, name: str) -> bool:
+    """Whether a test has this module's fixture: others use these names, too, as for a cluster of brokers."""
+    info = getattr(item, "_fixtureinfo", None)
+    found = info.name2fixturedefs.get(name, ()) if info is not None else ()
+    return bool(found) and found[-1].func.__module__ == __name__
 
 
 @pytest.hookimpl(wrapper=True)
