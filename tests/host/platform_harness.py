@@ -188,7 +188,13 @@ class FakeProcesses:
     def observe(self) -> dict[str, ProcessIncarnation]:
         return dict(self.incarnations)
 
-    def create(self, identity: str, revision: str, command: Callable[[str], Sequence[str]]) -> None:
+    def create(
+        self,
+        identity: str,
+        revision: str,
+        command: Callable[[str], Sequence[str]],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         earlier = self.incarnations.get(identity)
         past = (earlier.incarnation, *earlier.past) if earlier else ()
         name = f"{identity}.{len(past)}"

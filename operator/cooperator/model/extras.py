@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Final
 
 
@@ -22,14 +23,16 @@ class Extra(StrEnum):
         return f"pip install 'cooperator[{self}]'"
 
 
-PACKAGES: Final[Mapping[Extra, tuple[str, ...]]] = {
-    Extra.SPARK: ("pyspark", "py4j", "pyarrow", "fastavro", "psycopg", "setuptools"),
-    Extra.SPARK_CONNECT: ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard"),
-    Extra.S3: ("obstore",),
-    Extra.KUBERNETES: ("kopf", "kubernetes", "urllib3"),
-    Extra.OPENTELEMETRY: ("opentelemetry.proto", "google.protobuf"),
-    Extra.PICTURES: ("matplotlib",),
-}
+PACKAGES: Final[Mapping[Extra, tuple[str, ...]]] = MappingProxyType(
+    {
+        Extra.SPARK: ("pyspark", "py4j", "pyarrow", "fastavro", "psycopg", "setuptools"),
+        Extra.SPARK_CONNECT: ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard"),
+        Extra.S3: ("obstore",),
+        Extra.KUBERNETES: ("kopf", "kubernetes", "urllib3"),
+        Extra.OPENTELEMETRY: ("opentelemetry.proto", "google.protobuf"),
+        Extra.PICTURES: ("matplotlib",),
+    }
+)
 """What each extra brings, as it is imported."""
 
 
