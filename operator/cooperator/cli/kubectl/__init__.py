@@ -20,7 +20,10 @@ def main() -> None:
     try:
         require(Extra.KUBERNETES, "kubectl cooperator")
     except NotInstalled as error:
-        raise SystemExit(f"error: {error}") from None
+        from cooperator.terminal.console import Console
+
+        Console().error(str(error))
+        sys.exit(1)
     commands = program(completion.asked() if asks else sys.argv[1:])
     if asks:
         # A shell asks for completions, by the script that ``completion`` has printed.
