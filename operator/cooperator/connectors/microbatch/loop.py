@@ -42,6 +42,9 @@ _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
 _LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.REFUSED, FailureKind.FAILED)
 _HALVINGS = 20
+_MEMORY_REMEDY = (
+    "raise spec.spark.heapMb of the Worker, or stop the Connector and alter the offsets behind it"
+)
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
 
@@ -278,11 +281,33 @@ class TaskLoop:
         text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
         if worst.kind in _LASTING:
             raise BatchFailed(text)
-        if any(failure.kind is FailureKind.FENCED for failure in outcome.failures):
+        kinds = {failure.kind for failure in outcome.failures}
+        if FailureKind.MEMORY in kinds:
+            self._halve_for_memory(slots, text)
+            return
+        if FailureKind.FENCED in kinds:
             # Brokers tell a transaction that took too long in the same way.
-            self._halvings = min(self._halvings + 1, _HALVINGS)
-            self._succeeded = 0
+            self._halve(slots)
         self._note(text)
+
+    def _halve_for_memory(self, slots: Sequence[Sequence[OffsetRange]], text: str) -> None:
+        """Raises ``BatchFailed`` for a single record: no batch is smaller."""
+        read = [each for slot in slots for each in slot if each.size]
+        if sum(each.size for each in read) <= 1:
+            place = ", ".join(f"{each.partition} at offset {each.start}" for each in read)
+            raise BatchFailed(
+                f"{place}: one record needs more memory than there is: {text}; {_MEMORY_REMEDY}"
+            )
+        self._halve(slots)
+        self.counts.failures += 1
+        log.info("reading less at once: %s", text)
+
+    def _halve(self, slots: Sequence[Sequence[OffsetRange]]) -> None:
+        """Lets the next batch have half of the offsets of this one."""
+        size = sum(each.size for slot in slots for each in slot)
+        while self._halvings < _HALVINGS and 2 * halved(self.limits, self._halvings).per_task > max(size, 2):
+            self._halvings += 1
+        self._succeeded = 0
 
     def _note(self, text: str) -> None:
         self._failed += 1

@@ -8,11 +8,11 @@ row by itself is planned anew for each batch, of which it sees the rows of one t
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
@@ -84,6 +84,21 @@ class TableBatches(SparkBatches):
         super().open(session)
 
     def run(self, session: str, slots: Slots, records: Records) -> Outcome:
+        outcome = self._run(session, slots, records)
+        return replace(outcome, failures=[self._with_rows(each, slots) for each in outcome.failures])
+
+    def _with_rows(self, failure: SlotFailure, slots: Slots) -> SlotFailure:
+        """Returns the failure; where memory does not suffice, it names the last row of the batch."""
+        read = [each for each in slots[failure.slot] if each.size]
+        if failure.kind is not FailureKind.MEMORY or not read:
+            return failure
+        rows = [
+            f"table {self._tables.tables[each.partition].name} up to the row {self._logs[each.partition].at(each.end)}"
+            for each in read[:3]
+        ]
+        return replace(failure, error=f"{', '.join(rows)}: {failure.error}")
+
+    def _run(self, session: str, slots: Slots, records: Records) -> Outcome:
         self._group.enter()
         if not any(each.size for slot in slots for each in slot):
             return run_batch(self._planned(), self._batch(session, slots, records), slots)
