@@ -1,5 +1,5 @@
-"""A member's memory is bounded, whatever a record, a line or a batch weighs: with a heap of 512 MB the JVM lives on,
-the cause is named, and a neighbour's rows arrive."""
+"""A member's memory is bounded, whatever a record, a line or a batch weighs: with a heap of 512 MB the JVM
+lives on, the cause is named, and a neighbour's rows arrive."""
 
 import json
 from collections.abc import Iterator
@@ -67,7 +67,12 @@ def envelope(size: int) -> bytes:
     return json.dumps({"schema": schema, "payload": {"text": "x" * size}}).encode()
 
 
-SINKS = ["kafka-to-kafka", "kafka-to-files", "kafka-to-postgres"]
+LONG = pytest.mark.long("tests/runtime/test_memory.py::test_a_batch_is_cut_to_what_fits_into_memory")
+SINKS = [
+    "kafka-to-kafka",
+    pytest.param("kafka-to-files", marks=LONG),
+    pytest.param("kafka-to-postgres", marks=LONG),
+]
 
 
 @pytest.mark.timeout(300)
@@ -76,7 +81,7 @@ SINKS = ["kafka-to-kafka", "kafka-to-files", "kafka-to-postgres"]
     ("converter", "size", "count"),
     [
         pytest.param("json-schema", 10_000, 60_000, id="envelopes"),
-        pytest.param("bytes", 2_000_000, 200, id="megabytes"),
+        pytest.param("bytes", 2_000_000, 200, id="megabytes", marks=LONG),
     ],
 )
 def test_a_batch_is_cut_to_what_fits_into_memory(

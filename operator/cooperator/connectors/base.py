@@ -123,7 +123,7 @@ class RunningUnit(Protocol):
 
 
 class SessionLost(Exception):
-    """Spark's JVM has ended under a task that did nothing wrong as far as is known: the task may run again."""
+    """Spark's JVM has ended, and nothing says that the task is the cause: it may run again."""
 
 
 class Cancelled(Exception):

@@ -42,6 +42,7 @@ _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
 _LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.REFUSED, FailureKind.FAILED)
 _HALVINGS = 20
+_SHOWN = 300
 _MEMORY_REMEDY = (
     "raise spec.spark.heapMb of the Worker, or stop the Connector and alter the offsets behind it"
 )
@@ -296,11 +297,12 @@ class TaskLoop:
         if sum(each.size for each in read) <= 1:
             place = ", ".join(f"{each.partition} at offset {each.start}" for each in read)
             raise BatchFailed(
-                f"{place}: one record needs more memory than there is: {text}; {_MEMORY_REMEDY}"
+                f"{place}: one record needs more memory than there is; {_MEMORY_REMEDY}: {text}"
             )
         self._halve(slots)
         self.counts.failures += 1
-        log.info("reading less at once: %s", text)
+        cause = text.rpartition(": caused by ")[2].partition("\n")[0]
+        log.info("reading less at once: %s", cause[:_SHOWN])
 
     def _halve(self, slots: Sequence[Sequence[OffsetRange]]) -> None:
         """Lets the next batch have half of the offsets of this one."""

@@ -22,6 +22,7 @@ from cooperator.connectors.microbatch.batches import (
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
+from cooperator.connectors.planned_decoding import failing_once
 from cooperator.connectors.postgres_states import Meaning, meaning_of
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ def session_of_task(member: "SparkSession") -> "SparkSession":
 
 
 def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "DataFrame":
-    """Returns the records as a relation. ``what`` are options of ``KafkaRanges``: ``slots`` or ``ranges``, and
-    ``collected`` for records that are all held in memory at once."""
+    """Returns the records as a relation.
+
+    ``what`` are options of ``KafkaRanges``: ``slots`` or ``ranges``, and ``collected`` for records that are
+    all held in memory at once.
+    """
     options: dict[str, str | int | bool] = {
         "pool": source.pool,
         "includeHeaders": source.headers,
@@ -104,7 +108,8 @@ def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "Data
         **what,
         **{f"kafka.{name}": value for name, value in source.settings.items()},
     }
-    return spark.read.format(SOURCE).options(**options).load()
+    records = spark.read.format(SOURCE).options(**options).load()
+    return failing_once(records) if "collected" in what else records
 
 
 def of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":

@@ -24,7 +24,7 @@ from cooperator.connectors.microbatch.spark_batches import (
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
-from cooperator.connectors.postgres_source import SourceTable
+from cooperator.connectors.postgres_source import SourceTable, offset_of
 from cooperator.connectors.records import as_records
 from cooperator.connectors.tablelogs.forms import RecordForms
 from cooperator.connectors.tablelogs.options import TableToKafkaOptions
@@ -93,10 +93,14 @@ class TableBatches(SparkBatches):
         if failure.kind is not FailureKind.MEMORY or not read:
             return failure
         rows = [
-            f"table {self._tables.tables[each.partition].name} up to the row {self._logs[each.partition].at(each.end)}"
+            f"table {self._tables.tables[each.partition].name} up to the row {self._shown(each)}"
             for each in read[:3]
         ]
         return replace(failure, error=f"{', '.join(rows)}: {failure.error}")
+
+    def _shown(self, each: OffsetRange) -> str:
+        """Returns the position of the last row of a range, as users see it."""
+        return json.dumps(offset_of(self._logs[each.partition].at(each.end)))
 
     def _run(self, session: str, slots: Slots, records: Records) -> Outcome:
         self._group.enter()

@@ -72,8 +72,9 @@ public final class KafkaRanges implements TableProvider {
       super("KafkaRanges", columns, options);
     }
 
-    private int partitions() {
-      return planInputPartitions().length;
+    /** The bytes of one Spark partition; there may be none, for a batch without records. */
+    private long partOfOne() {
+      return MemoryBudget.COLLECTED / Math.max(1, planInputPartitions().length);
     }
 
     @Override
@@ -117,7 +118,7 @@ public final class KafkaRanges implements TableProvider {
           options.getBoolean("failOnDataLoss", true),
           options.getLong("pollTimeoutMs", 120_000),
           RangeCounts.of(options.get("counts")),
-          options.getBoolean("collected", false) ? Math.max(1, MemoryBudget.COLLECTED / partitions()) : Long.MAX_VALUE);
+          options.getBoolean("collected", false) ? partOfOne() : Long.MAX_VALUE);
     }
   }
 
