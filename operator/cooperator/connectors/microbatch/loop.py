@@ -48,6 +48,8 @@ _MEMORY_REMEDY = (
 )
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
+_GROW_AFTER_MEMORY = 5
+"""The same after a lack of memory: a trial costs the reading of a part, and plans of Spark hold little."""
 
 
 class Arrivals(Protocol):
@@ -124,6 +126,7 @@ class TaskLoop:
     _failed: int = 0
     _halvings: int = 0
     _succeeded: int = 0
+    _grow_after: int = 0
 
     def run(self) -> None:
         """Claims the units and runs batches.
@@ -268,7 +271,7 @@ class TaskLoop:
     def _grow(self) -> None:
         if self._halvings:
             self._succeeded += 1
-            if self._succeeded >= _GROW_AFTER:
+            if self._succeeded >= self._grow_after:
                 self._succeeded = 0
                 self._halvings -= 1
 
@@ -288,7 +291,7 @@ class TaskLoop:
             return
         if FailureKind.FENCED in kinds:
             # Brokers tell a transaction that took too long in the same way.
-            self._halve(slots)
+            self._halve(slots, _GROW_AFTER)
         self._note(text)
 
     def _halve_for_memory(self, slots: Sequence[Sequence[OffsetRange]], text: str) -> None:
@@ -299,13 +302,14 @@ class TaskLoop:
             raise BatchFailed(
                 f"{place}: one record needs more memory than there is; {_MEMORY_REMEDY}: {text}"
             )
-        self._halve(slots)
+        self._halve(slots, _GROW_AFTER_MEMORY)
         self.counts.failures += 1
         cause = text.rpartition(": caused by ")[2].partition("\n")[0]
         log.info("reading less at once: %s", cause[:_SHOWN])
 
-    def _halve(self, slots: Sequence[Sequence[OffsetRange]]) -> None:
-        """Lets the next batch have half of the offsets of this one."""
+    def _halve(self, slots: Sequence[Sequence[OffsetRange]], grow_after: int) -> None:
+        """Lets the next batch have half of the offsets of this one, until so many have succeeded."""
+        self._grow_after = grow_after
         size = sum(each.size for slot in slots for each in slot)
         while self._halvings < _HALVINGS and 2 * halved(self.limits, self._halvings).per_task > max(size, 2):
             self._halvings += 1
