@@ -166,7 +166,14 @@ def test_a_cell_that_is_too_large_is_named_by_its_key_and_the_neighbour_goes_on(
     postgres.query(f"INSERT INTO {table} (text) SELECT 'small' FROM generate_series(1, 5)")
     postgres.query(f"INSERT INTO {table} (text) VALUES (repeat('x', 200000000))")
     small.create_topic(unique, 1)
-    config = {"connector.class": "postgres-to-kafka", "tables": table, "topic": unique, **postgres.config}
+    config = {
+        "connector.class": "postgres-to-kafka",
+        "tables": table,
+        "topic": unique,
+        "mode": "incrementing",
+        "incrementing.column.name": "id",
+        **postgres.config,
+    }
     _, task = small.start_connector(f"{unique}-table", config, 1)
     attempt = small.attempts[task]
     eventually(lambda: ("failed", attempt) in small.heard.of(task), 60, f"{small.heard.texts}")
