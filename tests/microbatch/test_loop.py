@@ -283,3 +283,33 @@ def test_producers_that_are_refused_end_the_task() -> None:
     task.ownership.open_fails = [FailureKind.FAILED]
     with pytest.raises(OpenFailed, match="no coordinator"):
         task.run()
+
+
+def test_a_batch_without_memory_is_read_in_smaller_ones_at_once() -> None:
+    log = Log()
+    ends = dict.fromkeys(UNITS, 12)
+    sizes: list[int] = []
+
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
+        sizes.append(sum(each.size for each in task.batches.ran[batch][slot]))
+        return (FailureKind.MEMORY, False) if sizes[-1] > 2 else (None, True)
+
+    task = Task(log, ends, FakeBatches(log, fate))
+    task.run()
+    assert log.offsets == whole(ends)
+    assert task.said == [], "nothing has to be waited for"
+
+
+def test_a_record_that_needs_more_memory_than_there_is_is_named() -> None:
+    log = Log({**dict.fromkeys(UNITS, 12), UNITS[2]: 7})
+    ends = dict.fromkeys(UNITS, 12)
+
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
+        ranges = task.batches.ran[batch][slot]
+        has_large = any(each.partition == UNITS[2] and each.start <= 9 < each.end for each in ranges)
+        return (FailureKind.MEMORY, False) if has_large else (None, True)
+
+    task = Task(log, ends, FakeBatches(log, fate))
+    with pytest.raises(BatchFailed, match=r"a-2 at offset 9: .*raise spec\.spark\.heapMb"):
+        task.run()
+    assert log.offsets[UNITS[2]] == [7, 8], "what is before it arrives"

@@ -11,7 +11,7 @@ from tests.runtime.heard import Heard
 from tests.runtime.postgres import Postgres
 from tests.runtime.registry import Registry
 
-OWN_SPARK = {Path(__file__).with_name(f"test_{name}.py") for name in ("packages", "s3", "session")}
+OWN_SPARK = {Path(__file__).with_name(f"test_{name}.py") for name in ("memory", "packages", "s3", "session")}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

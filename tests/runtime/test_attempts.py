@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cooperator.connectors.base import SessionLost
 from cooperator.model import INSTANCE, TaskId
 from cooperator.runtime import RuntimeSettings, TaskSpec
+from cooperator.runtime.attempt import Attempt, Run
 from cooperator.runtime.inline import InlineRuntime
 from tests.harness.support import eventually
 from tests.runtime.heard import Heard
@@ -230,3 +233,29 @@ def test_a_fixed_option_that_changes_fails_the_instance(inline: InlineRuntime, h
         "option 'units' = '3': is fixed: it was '2' when the connector was created; "
         "change it back, or stop the connector and reset its offsets (it then starts over)"
     )
+
+
+def test_a_task_whose_session_is_lost_runs_again_without_a_failure() -> None:
+    heard, runs = Heard(), SimpleNamespace(count=0)
+
+    def job(run: Run) -> None:
+        runs.count += 1
+        run.started()
+        if runs.count <= runs.lost:
+            raise SessionLost("Spark's JVM has ended")
+        run.cancelled.wait()
+
+    def attempt(lost: int) -> Attempt:
+        runs.count, runs.lost = 0, lost
+        made = Attempt(TASK, lost, job, heard, idle=job, paused=False, previous=None)
+        made.begin()
+        return made
+
+    again = attempt(3)
+    eventually(lambda: runs.count == 4)
+    again.end(3)
+    again.wait()
+    assert heard.of(TASK) == [*[("started", 3)] * 4, ("stopped", 3)]
+    # It may be what ends them.
+    attempt(4).wait()
+    assert heard.of(TASK)[-1] == ("failed", 4)

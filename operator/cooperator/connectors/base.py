@@ -122,6 +122,10 @@ class RunningUnit(Protocol):
         """Stops the unit, and returns when nothing of it runs any more. It may be called again."""
 
 
+class SessionLost(Exception):
+    """Spark's JVM has ended, and nothing says that the task is the cause: it may run again."""
+
+
 class Cancelled(Exception):
     """The unit is being stopped, so the pending open or wait was abandoned."""
 

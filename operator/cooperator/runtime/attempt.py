@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 
+from cooperator.connectors.base import SessionLost
 from cooperator.model import TaskId, thread_name
 from cooperator.model.waits import Wait
 from cooperator.runtime.api import RuntimeListener
@@ -23,6 +24,9 @@ from cooperator.supervision import name_native_thread, supervised
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 2.0
+_LOSSES = 3
+_LOSSES_S = 600.0
+"""A task whose session was lost runs again at once, without a failure, up to three times in ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,8 @@ class Attempt:
         self._run: Run | None = None
         self._answers = [attempt]
         self._over = False
+        self._losses: list[float] = []
+        """When sessions were lost; only the attempt's thread uses it."""
         # It runs the code of a connector, which reports its progress; the member bounds its stop.
         self._thread = supervised(self._live, f"task {task}", limit_s=math.inf)
 
@@ -168,6 +174,12 @@ class Attempt:
         with self._change:
             self._run = None
 
+    def _may_run_again(self) -> bool:
+        """Whether a session was lost seldom enough: a task that ends each of them has to fail."""
+        now_s = time.monotonic()
+        self._losses = [*(at_s for at_s in self._losses if now_s - at_s < _LOSSES_S), now_s]
+        return len(self._losses) <= _LOSSES
+
     def _begun(self, wanted: _Wanted, started: Callable[[], None]) -> Run | None:
         """Returns a run that is cancelled when the wanted state changes; None if it has changed already."""
         run = Run(started, lambda text: self._listener.progress(self._task, self.attempt, text))
@@ -185,6 +197,9 @@ class Attempt:
             self._job(run)
         except Exception as error:
             if not run.cancelled.is_set():
+                if isinstance(error, SessionLost) and self._may_run_again():
+                    log.info("task %s runs again: %s", self._task, error)
+                    return
                 raise
             # An error while the task is being stopped is a stop, too; its result is not needed.
             log.info("task %s: %s while stopping", self._task, type(error).__name__)

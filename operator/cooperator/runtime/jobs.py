@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from cooperator.connectors.base import Connector, RunningUnit, UnitContext, UnitProgress
+from cooperator.connectors.base import Connector, RunningUnit, SessionLost, UnitContext, UnitProgress
 from cooperator.connectors.bounds import allowed_options, not_of_group
 from cooperator.connectors.offsets.unit_log import last_end
 from cooperator.connectors.options import OptionError, Options, Problem
@@ -159,6 +159,8 @@ def _run_whole_task(
 
     try:
         _watch(work, options, poll, waits, run, lambda text: run.progress(resolved.scrub(text)))
+    except SessionLost:
+        raise
     except Exception as error:
         raise TaskFailed(describe(error, resolved.scrub), lasting_reason(error)) from None
     finally:

@@ -82,6 +82,10 @@ def spark_conf(
         # Relative to the JVM's directory, which is the member's: this is a list, separated by commas.
         "spark.local.dir": "spark",
         "spark.scheduler.mode": "FAIR",
+        # Otherwise a Spark task without memory ends the JVM, and with it the tasks of all connectors.
+        "spark.executor.killOnFatalError.depth": "0",
+        # Files in the making have a quarter of the heap; the default is nearly all of it.
+        "spark.hadoop.parquet.memory.pool.ratio": "0.25",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(settings.state_dir / "warehouse"),
         "spark.sql.session.timeZone": "UTC",

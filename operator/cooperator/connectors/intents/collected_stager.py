@@ -51,7 +51,7 @@ class CollectedStager:
         self._group.enter()
         slots = encoded([[each] for each in ranges])
         try:
-            raw = read(self._spark, self._source, ranges=slots).toArrow()
+            raw = read(self._spark, self._source, ranges=slots, collected=True).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             raise StageFailed(*read_failure(self._java, error)) from error
         counts, written = {}, 0

@@ -31,6 +31,8 @@ class FailureKind(Enum):
 
     FENCED = "fenced"
     """Another producer has its transactional id: a newer attempt, or the transaction took too long."""
+    MEMORY = "memory"
+    """The batch has more bytes than it may hold, or the memory of the JVM did not suffice."""
     RETRIABLE = "retriable"
     """A broker was away, or answered that it may work later."""
     DATA_LOSS = "data_loss"

@@ -80,7 +80,7 @@ class CollectedBatches(SparkBatches):
 
         ranges = encoded([slot for slot in slots if slot])
         try:
-            return read(self._spark, self._source, ranges=ranges).toArrow()
+            return read(self._spark, self._source, ranges=ranges, collected=True).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             return SlotFailure(0, *read_failure(self._java, error))
 

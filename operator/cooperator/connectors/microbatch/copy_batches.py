@@ -18,6 +18,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
     FailingSearch,
     JobGroup,
+    failure_of_job,
     outcome_of,
     read,
 )
@@ -180,7 +181,8 @@ class CopyBatches:
                 answer = json.loads(plan.run(json.dumps({**batch, "slots": works})))["slots"]
             except Exception as error:
                 # It was cancelled, or what failed was not a slot's own work.
-                answer = [{"kind": FailureKind.FAILED.value, "error": str(error)} for _ in numbers]
+                kind, text = failure_of_job(error)
+                answer = [{"kind": kind.value, "error": text} for _ in numbers]
             answers |= dict(zip(numbers, answer, strict=True))
         return outcome_of([answers[number] for number in range(len(slots))], slots)
 

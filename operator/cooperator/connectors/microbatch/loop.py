@@ -42,8 +42,14 @@ _BACKOFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)
 """The waits after that many failures in succession: the first one is recovered from at once."""
 _LASTING = (FailureKind.DATA_LOSS, FailureKind.ROWS, FailureKind.REFUSED, FailureKind.FAILED)
 _HALVINGS = 20
+_SHOWN = 300
+_MEMORY_REMEDY = (
+    "raise spec.spark.heapMb of the Worker, or stop the Connector and alter the offsets behind it"
+)
 _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
+_GROW_AFTER_MEMORY = 5
+"""The same after a lack of memory: a trial costs the reading of a part, and plans of Spark hold little."""
 
 
 class Arrivals(Protocol):
@@ -120,6 +126,7 @@ class TaskLoop:
     _failed: int = 0
     _halvings: int = 0
     _succeeded: int = 0
+    _grow_after: int = 0
 
     def run(self) -> None:
         """Claims the units and runs batches.
@@ -264,7 +271,7 @@ class TaskLoop:
     def _grow(self) -> None:
         if self._halvings:
             self._succeeded += 1
-            if self._succeeded >= _GROW_AFTER:
+            if self._succeeded >= self._grow_after:
                 self._succeeded = 0
                 self._halvings -= 1
 
@@ -278,11 +285,35 @@ class TaskLoop:
         text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
         if worst.kind in _LASTING:
             raise BatchFailed(text)
-        if any(failure.kind is FailureKind.FENCED for failure in outcome.failures):
+        kinds = {failure.kind for failure in outcome.failures}
+        if FailureKind.MEMORY in kinds:
+            self._halve_for_memory(slots, text)
+            return
+        if FailureKind.FENCED in kinds:
             # Brokers tell a transaction that took too long in the same way.
-            self._halvings = min(self._halvings + 1, _HALVINGS)
-            self._succeeded = 0
+            self._halve(slots, _GROW_AFTER)
         self._note(text)
+
+    def _halve_for_memory(self, slots: Sequence[Sequence[OffsetRange]], text: str) -> None:
+        """Raises ``BatchFailed`` for a single record: no batch is smaller."""
+        read = [each for slot in slots for each in slot if each.size]
+        if sum(each.size for each in read) <= 1:
+            place = ", ".join(f"{each.partition} at offset {each.start}" for each in read)
+            raise BatchFailed(
+                f"{place}: one record needs more memory than there is; {_MEMORY_REMEDY}: {text}"
+            )
+        self._halve(slots, _GROW_AFTER_MEMORY)
+        self.counts.failures += 1
+        cause = text.rpartition(": caused by ")[2].partition("\n")[0]
+        log.info("reading less at once: %s", cause[:_SHOWN])
+
+    def _halve(self, slots: Sequence[Sequence[OffsetRange]], grow_after: int) -> None:
+        """Lets the next batch have half of the offsets of this one, until so many have succeeded."""
+        self._grow_after = grow_after
+        size = sum(each.size for slot in slots for each in slot)
+        while self._halvings < _HALVINGS and 2 * halved(self.limits, self._halvings).per_task > max(size, 2):
+            self._halvings += 1
+        self._succeeded = 0
 
     def _note(self, text: str) -> None:
         self._failed += 1

@@ -205,7 +205,7 @@ class PostgresBatches:
         some = [slot for slot in some if slot]
         if not some:
             return []
-        raw = self._collected(read(self._spark, self._source, ranges=encoded(some)))
+        raw = self._collected(read(self._spark, self._source, ranges=encoded(some), collected=True))
         found = []
         for each in [each for slot in some for each in slot]:
             part = of_partition(raw, each.partition)

@@ -22,6 +22,7 @@ from cooperator.connectors.microbatch.batches import (
 from cooperator.connectors.microbatch.claims import TransactionalIds
 from cooperator.connectors.microbatch.ends import Look
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition, encoded
+from cooperator.connectors.planned_decoding import failing_once
 from cooperator.connectors.postgres_states import Meaning, meaning_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 SOURCE = "dev.cooperator.spark.KafkaRanges"
 LEAST_SLOTS = 2
+_OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 _OF_DATABASE = {
     Meaning.PASSES: FailureKind.RETRIABLE,
     Meaning.ROW: FailureKind.REFUSED,
@@ -93,7 +95,11 @@ def session_of_task(member: "SparkSession") -> "SparkSession":
 
 
 def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "DataFrame":
-    """Returns the records as a relation. ``what`` are ``slots`` or ``ranges`` (see ``KafkaRanges``)."""
+    """Returns the records as a relation.
+
+    ``what`` are options of ``KafkaRanges``: ``slots`` or ``ranges``, and ``collected`` for records that are
+    all held in memory at once.
+    """
     options: dict[str, str | int | bool] = {
         "pool": source.pool,
         "includeHeaders": source.headers,
@@ -102,7 +108,8 @@ def read(spark: "SparkSession", source: BatchSource, **what: str | int) -> "Data
         **what,
         **{f"kafka.{name}": value for name, value in source.settings.items()},
     }
-    return spark.read.format(SOURCE).options(**options).load()
+    records = spark.read.format(SOURCE).options(**options).load()
+    return failing_once(records) if "collected" in what else records
 
 
 def of_partition(raw: "pa.Table", partition: Partition) -> "pa.Table":
@@ -134,7 +141,7 @@ def run_batch(plan: Any, batch: Mapping[str, Any], slots: Sequence[Sequence[Offs
         answer = json.loads(plan.run(json.dumps(batch)))["slots"]
     except Exception as error:
         # It was cancelled, or what failed was not a slot's own work.
-        return Outcome(0, [SlotFailure(0, FailureKind.FAILED, str(error))])
+        return Outcome(0, [SlotFailure(0, *failure_of_job(error))])
     return outcome_of(answer, slots)
 
 
@@ -182,6 +189,12 @@ def read_failure(java: Any, error: Exception) -> tuple[FailureKind, str]:
         raise error
     told = json.loads(java.failure(thrown))
     return failure_of(told)
+
+
+def failure_of_job(error: Exception) -> tuple[FailureKind, str]:
+    """Returns the kind of a failure that is no slot's own, and its text."""
+    is_of_memory = _OUT_OF_MEMORY in str(error)
+    return FailureKind.MEMORY if is_of_memory else FailureKind.FAILED, str(error)
 
 
 def failure_of(told: Mapping[str, Any]) -> tuple[FailureKind, str]:

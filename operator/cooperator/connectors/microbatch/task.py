@@ -2,16 +2,17 @@
 
 import logging
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cooperator.connectors.base import Cancelled, UnitProgress
+from cooperator.connectors.base import Cancelled, SessionLost, UnitProgress
 from cooperator.connectors.kafka_offsets import has_start
 from cooperator.connectors.microbatch import members
-from cooperator.connectors.microbatch.batches import Batches, Owned, UnitOwnership
+from cooperator.connectors.microbatch.batches import Batches, BatchFailed, Owned, UnitOwnership
 from cooperator.connectors.microbatch.ends import Subscription
 from cooperator.connectors.microbatch.loop import TaskLoop
 from cooperator.connectors.microbatch.mirror import Mirror, mirror_to
@@ -34,6 +35,8 @@ _MAX_SLOTS: Final = 8
 """The maximum number of producers of a task; each has connections to the brokers that it writes to."""
 _OPENING_S: Final = 0.05
 _RETRY_S: Final = 1.0
+_ENDING_S: Final = 1.0
+"""The time in which a JVM that is ending has ended."""
 
 OffsetsOf = Callable[[Collection[Partition]], Mapping[Partition, int]]
 
@@ -228,10 +231,10 @@ class LoopTask:
         self._thread.start()
 
     def poll(self) -> TaskProgress:
+        if self._jvm is not None and self._has_ended():
+            raise SessionLost("Spark's JVM has ended")
         if self._error is not None:
             raise self._error
-        if self._jvm is not None and self._jvm.poll() is not None:
-            raise RuntimeError("the JVM has ended")
         ends = self._loop.ends.ends
         counts = self._loop.counts
         found: dict[str, UnitProgress] = {}
@@ -246,6 +249,16 @@ class LoopTask:
             at = {unit: offset for unit, offset in reached.items() if offset is not None}
             self._shown.mirror.offer(at, time.monotonic())
         return TaskProgress(found, counts.rows)
+
+    def _has_ended(self) -> bool:
+        """Whether the JVM has ended. An error of the loop may be the first sign of it."""
+        if self._error is None or isinstance(self._error, BatchFailed):
+            return self._jvm.poll() is not None
+        try:
+            self._jvm.wait(_ENDING_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def stop(self) -> None:
         self._loop.stop()

@@ -8,11 +8,11 @@ row by itself is planned anew for each batch, of which it sees the rows of one t
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from cooperator.connectors.microbatch.batches import Outcome, PositionRecord, SlotFailure
+from cooperator.connectors.microbatch.batches import FailureKind, Outcome, PositionRecord, SlotFailure
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.spark_batches import (
     BatchSource,
@@ -24,7 +24,7 @@ from cooperator.connectors.microbatch.spark_batches import (
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
-from cooperator.connectors.postgres_source import SourceTable
+from cooperator.connectors.postgres_source import SourceTable, offset_of
 from cooperator.connectors.records import as_records
 from cooperator.connectors.tablelogs.forms import RecordForms
 from cooperator.connectors.tablelogs.options import TableToKafkaOptions
@@ -84,6 +84,25 @@ class TableBatches(SparkBatches):
         super().open(session)
 
     def run(self, session: str, slots: Slots, records: Records) -> Outcome:
+        outcome = self._run(session, slots, records)
+        return replace(outcome, failures=[self._with_rows(each, slots) for each in outcome.failures])
+
+    def _with_rows(self, failure: SlotFailure, slots: Slots) -> SlotFailure:
+        """Returns the failure; where memory does not suffice, it names the last row of the batch."""
+        read = [each for each in slots[failure.slot] if each.size]
+        if failure.kind is not FailureKind.MEMORY or not read:
+            return failure
+        rows = [
+            f"table {self._tables.tables[each.partition].name} up to the row {self._shown(each)}"
+            for each in read[:3]
+        ]
+        return replace(failure, error=f"{', '.join(rows)}: {failure.error}")
+
+    def _shown(self, each: OffsetRange) -> str:
+        """Returns the position of the last row of a range, as users see it."""
+        return json.dumps(offset_of(self._logs[each.partition].at(each.end)))
+
+    def _run(self, session: str, slots: Slots, records: Records) -> Outcome:
         self._group.enter()
         if not any(each.size for slot in slots for each in slot):
             return run_batch(self._planned(), self._batch(session, slots, records), slots)

@@ -179,7 +179,7 @@ public final class CopyTransactions {
         writer.commit();
         return new Result(SlotResult.done(count, read.counts()), place);
       } catch (Throwable error) {
-        if (error instanceof VirtualMachineError || context.isInterrupted()) {
+        if (KafkaTransactions.isOver(error, context)) {
           throw KafkaTransactions.rethrown(error);
         }
         return new Result(SlotResult.failed(error), place);

@@ -13,7 +13,7 @@ import scala.collection.Iterator;
 import scala.reflect.ClassTag$;
 
 /**
- * The rows of a query that is left as soon as it fails for a row. Spark tries a failed task several times ({@code
+ * The rows of a query that is left as soon as it fails for a row, or has too many bytes. Spark tries a failed task several times ({@code
  * spark.task.maxFailures}), and no job can say that it would fail again: the later attempts fail here at once,
  * without reading the records again.
  */
@@ -82,7 +82,7 @@ public final class FailingOnce extends RDD<InternalRow> {
   }
 
   private static RuntimeException kept(String task, RuntimeException error) {
-    if (!SlotResult.failed(error).blamesRows()) {
+    if (!SlotResult.failed(error).blamesRows() && !MemoryBudget.isReason(error)) {
       return error;
     }
     Unconverted failed = new Unconverted(error.toString(), error);

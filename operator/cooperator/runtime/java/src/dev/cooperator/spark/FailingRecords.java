@@ -100,7 +100,7 @@ public final class FailingRecords {
 
     private List<InternalRow> found(SlotWork work, Partition slot, TaskContext context) {
       List<InternalRow> found = new ArrayList<>();
-      RangesReader whole = new RangesReader(List.of(SCHEMA.fieldNames()), List.of(), null, null);
+      RangesReader whole = new RangesReader(List.of(SCHEMA.fieldNames()), Long.MAX_VALUE, List.of(), null, null);
       work.enter(context);
       try {
         long[] bytes = {0};

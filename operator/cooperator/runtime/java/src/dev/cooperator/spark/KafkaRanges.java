@@ -24,7 +24,9 @@ import org.apache.spark.util.CollectionAccumulator;
  *
  * <p>Options: {@code kafka.*} (of the consumer); {@code includeHeaders} (false); {@code failOnDataLoss} (true:
  * offsets of a range that were deleted are an error); {@code pollTimeoutMs} (120000: how long no range may
- * advance); {@code pool} (a name under which consumers are kept, see {@link RangeConsumers}); and either
+ * advance); {@code pool} (a name under which consumers are kept, see {@link RangeConsumers}); {@code collected}
+ * (false: the rows are used one after the other; true: all are held in memory, so that more than {@link
+ * MemoryBudget#COLLECTED} fail); and either
  *
  * <ul>
  *   <li>{@code ranges}: {@code [[[topic, partition, from, to], …], …]}, a list for each Spark partition, or
@@ -70,6 +72,11 @@ public final class KafkaRanges implements TableProvider {
       super("KafkaRanges", columns, options);
     }
 
+    /** The bytes of one Spark partition; there may be none, for a batch without records. */
+    private long partOfOne() {
+      return MemoryBudget.COLLECTED / Math.max(1, planInputPartitions().length);
+    }
+
     @Override
     public InputPartition[] planInputPartitions() {
       List<RangesPartition> found = new ArrayList<>();
@@ -110,7 +117,8 @@ public final class KafkaRanges implements TableProvider {
           options.getOrDefault("pool", ""),
           options.getBoolean("failOnDataLoss", true),
           options.getLong("pollTimeoutMs", 120_000),
-          RangeCounts.of(options.get("counts")));
+          RangeCounts.of(options.get("counts")),
+          options.getBoolean("collected", false) ? partOfOne() : Long.MAX_VALUE);
     }
   }
 
@@ -123,13 +131,15 @@ public final class KafkaRanges implements TableProvider {
       String pool,
       boolean failOnDataLoss,
       long pollTimeoutMs,
-      CollectionAccumulator<long[]> counts)
+      CollectionAccumulator<long[]> counts,
+      long most)
       implements PartitionReaderFactory {
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition partition) {
       RangesPartition planned = (RangesPartition) partition;
       return new RangesReader(
           columns,
+          most,
           planned.ranges() == null ? null : Collections.unmodifiableList(planned.ranges()),
           () -> RangeConsumers.take(consumer, pool + "/" + planned.slot(), failOnDataLoss, pollTimeoutMs),
           read -> {

@@ -44,6 +44,10 @@ import scala.runtime.BoxedUnit;
 public final class KafkaTransactions {
   static final ObjectMapper JSON = new ObjectMapper();
 
+  static {
+    MemoryBudget.watch();
+  }
+
   private final RDD<InternalRow> rows;
   private final GivenRows given;
   private final SlotWriter.Target target;
@@ -227,6 +231,15 @@ public final class KafkaTransactions {
     return found;
   }
 
+  /**
+   * Whether the Spark task ends with an error instead of a result. A lack of memory is a result: what the task has held
+   * is free then, and Spark would end the JVM with all other tasks.
+   */
+  static boolean isOver(Throwable error, TaskContext context) {
+    boolean isJvms = error instanceof VirtualMachineError && !(error instanceof OutOfMemoryError);
+    return isJvms || context.isInterrupted();
+  }
+
   /** Returns what ends the Spark task; it throws an error of the JVM itself. */
   static RuntimeException rethrown(Throwable error) {
     if (error instanceof Error) {
@@ -267,7 +280,7 @@ public final class KafkaTransactions {
         return SlotResult.done(count, work.counts());
       } catch (Throwable error) {
         SlotResult failed = SlotResult.failed(error);
-        boolean isOver = error instanceof VirtualMachineError || context.isInterrupted();
+        boolean isOver = isOver(error, context);
         if (writer != null && failed.blamesRows() && !isOver) {
           return writer.undo(failed);
         }

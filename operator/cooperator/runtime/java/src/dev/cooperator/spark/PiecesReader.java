@@ -4,18 +4,16 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;
-import java.util.Objects;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.io.compress.CompressionCodec;
 import org.apache.hadoop.io.compress.CompressionCodecFactory;
-import org.apache.hadoop.mapreduce.TaskAttemptID;
-import org.apache.hadoop.mapreduce.lib.input.FileSplit;
-import org.apache.hadoop.mapreduce.lib.input.LineRecordReader;
-import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
+import org.apache.hadoop.mapreduce.lib.input.SplitLineReader;
+import org.apache.hadoop.mapreduce.lib.input.UncompressedSplitLineReader;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -129,7 +127,12 @@ final class PiecesReader implements PartitionReader<InternalRow> {
         throw unfinished(wanted, "has changed");
       }
     }
-    return wholetext ? new Whole(path, files) : new Lines(wanted, path);
+    return wholetext ? new Whole(wanted, path, files) : new Lines(wanted, path, files);
+  }
+
+  private KafkaException tooLarge(FilePiece wanted, String what) {
+    String remedy = MemoryBudget.remedy() + " move the file elsewhere";
+    return new KafkaException("file " + directory.path(wanted.path()) + " " + what + " " + remedy);
   }
 
   private KafkaException unfinished(FilePiece wanted, String what) {
@@ -144,22 +147,53 @@ final class PiecesReader implements PartitionReader<InternalRow> {
             + " {\"modified_ms\": 0} to leave out the rest, or to null to read it again");
   }
 
+  /** Lines as {@code LineRecordReader} of Hadoop has them, which cannot refuse one that is too long. */
   private final class Lines implements Records {
-    private final LineRecordReader reader = new LineRecordReader();
+    private static final int MOST = (int) Math.min(MemoryBudget.RECORD, Integer.MAX_VALUE - 16);
+    private final FilePiece piece;
+    private final long end;
+    private final SplitLineReader reader;
+    private final Text line = new Text();
+    private long position;
 
-    Lines(FilePiece wanted, Path path) throws IOException {
-      long end = wanted.isWhole() ? wanted.size() : Math.min(wanted.to(), wanted.size());
-      FileSplit split = new FileSplit(path, wanted.from(), end - wanted.from(), new String[0]);
-      reader.initialize(split, new TaskAttemptContextImpl(conf, new TaskAttemptID()));
+    Lines(FilePiece piece, Path path, FileSystem files) throws IOException {
+      this.piece = piece;
+      CompressionCodec codec = new CompressionCodecFactory(conf).getCodec(path);
+      FSDataInputStream file = files.open(path);
+      if (codec != null) {
+        end = Long.MAX_VALUE;
+        reader = new SplitLineReader(codec.createInputStream(file), conf, null);
+        return;
+      }
+      end = piece.isWhole() ? piece.size() : Math.min(piece.to(), piece.size());
+      position = piece.from();
+      file.seek(position);
+      reader = new UncompressedSplitLineReader(file, conf, null, end - position);
+      if (position > 0) {
+        // The piece before has read it.
+        position += reader.readLine(new Text(), 0, Integer.MAX_VALUE);
+      }
     }
 
     @Override
     public UTF8String next() throws IOException {
-      if (!reader.nextKeyValue()) {
+      if (position > end && !reader.needAdditionalRecordAfterSplit()) {
         return null;
       }
-      Text line = reader.getCurrentValue();
-      return UTF8String.fromBytes(line.getBytes(), 0, line.getLength());
+      int read = reader.readLine(line, MOST + 1, MOST + 1);
+      if (line.getLength() > MOST) {
+        throw tooLarge(piece, "has a line that begins at byte " + position + " and has");
+      }
+      boolean isMarked = position == 0 && line.getLength() >= 3 && isByteOrderMark(line.getBytes());
+      position += read;
+      int skipped = isMarked ? 3 : 0;
+      // A file of nothing but the mark has no line.
+      boolean isEmpty = read == 0 || isMarked && read == 3;
+      return isEmpty ? null : UTF8String.fromBytes(line.getBytes(), skipped, line.getLength() - skipped);
+    }
+
+    private static boolean isByteOrderMark(byte[] bytes) {
+      return bytes[0] == (byte) 0xEF && bytes[1] == (byte) 0xBB && bytes[2] == (byte) 0xBF;
     }
 
     @Override
@@ -169,9 +203,11 @@ final class PiecesReader implements PartitionReader<InternalRow> {
   }
 
   private final class Whole implements Records {
+    private final FilePiece piece;
     private InputStream input;
 
-    Whole(Path path, FileSystem files) throws IOException {
+    Whole(FilePiece piece, Path path, FileSystem files) throws IOException {
+      this.piece = piece;
       CompressionCodec codec = new CompressionCodecFactory(conf).getCodec(path);
       InputStream raw = files.open(path);
       input = codec == null ? raw : codec.createInputStream(raw);
@@ -182,9 +218,12 @@ final class PiecesReader implements PartitionReader<InternalRow> {
       if (input == null) {
         return null;
       }
-      UTF8String found = UTF8String.fromBytes(Objects.requireNonNull(input).readAllBytes());
+      byte[] found = input.readNBytes((int) Math.min(MemoryBudget.RECORD + 1, Integer.MAX_VALUE - 16));
       close();
-      return found;
+      if (found.length > MemoryBudget.RECORD) {
+        throw tooLarge(piece, "has");
+      }
+      return UTF8String.fromBytes(found);
     }
 
     @Override

@@ -39,6 +39,7 @@ final class RangeConsumer {
   private static final long KEPT = 16;
 
   private final KafkaConsumer<byte[], byte[]> client;
+  private final BoundedBytes values;
   private final boolean failOnDataLoss;
   private final long timeoutMs;
   private final Map<TopicPartition, Place> places = new HashMap<>();
@@ -84,8 +85,11 @@ final class RangeConsumer {
     }
   }
 
-  RangeConsumer(KafkaConsumer<byte[], byte[]> client, boolean failOnDataLoss, long timeoutMs) {
+  /** The client reads the records' values by {@code values}. */
+  RangeConsumer(
+      KafkaConsumer<byte[], byte[]> client, BoundedBytes values, boolean failOnDataLoss, long timeoutMs) {
     this.client = client;
+    this.values = values;
     this.failOnDataLoss = failOnDataLoss;
     this.timeoutMs = timeoutMs;
   }
@@ -205,6 +209,7 @@ final class RangeConsumer {
         throw new InterruptException("the Spark task was cancelled");
       }
       try {
+        values.restart();
         ConsumerRecords<byte[], byte[]> found = client.poll(POLL);
         for (TopicPartition partition : found.partitions()) {
           Place place = places.get(partition);

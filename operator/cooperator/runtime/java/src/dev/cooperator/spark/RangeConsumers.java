@@ -29,7 +29,7 @@ final class RangeConsumers {
       Map.of(
           "isolation.level", "read_committed",
           "max.poll.records", "5000",
-          "fetch.max.bytes", "16777216", // What an idle consumer may hold.
+          "fetch.max.bytes", String.valueOf(MemoryBudget.POLL), // What an idle consumer may hold.
           "fetch.max.wait.ms", "50",
           "client.id", "cooperator");
 
@@ -77,7 +77,7 @@ final class RangeConsumers {
         return found.consumer();
       }
     }
-    RangeConsumer made = new RangeConsumer(client(settings), failOnDataLoss, timeoutMs);
+    RangeConsumer made = consumer(settings, failOnDataLoss, timeoutMs);
     synchronized (IDLES) {
       TAKEN.put(made, new Idle(key, user, made, 0));
     }
@@ -115,13 +115,15 @@ final class RangeConsumers {
     old.forEach(RangeConsumer::close);
   }
 
-  private static KafkaConsumer<byte[], byte[]> client(Map<String, String> settings) {
+  private static RangeConsumer consumer(Map<String, String> settings, boolean failOnDataLoss, long timeoutMs) {
     Map<String, Object> all = new HashMap<>(DEFAULTS);
     all.putAll(settings);
     all.keySet().removeAll(List.of("group.id", "group.instance.id"));
     all.put("auto.offset.reset", "none");
     all.put("enable.auto.commit", "false");
     all.put("allow.auto.create.topics", "false");
-    return new KafkaConsumer<>(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    BoundedBytes values = new BoundedBytes();
+    KafkaConsumer<byte[], byte[]> client = new KafkaConsumer<>(all, new ByteArrayDeserializer(), values);
+    return new RangeConsumer(client, values, failOnDataLoss, timeoutMs);
   }
 }

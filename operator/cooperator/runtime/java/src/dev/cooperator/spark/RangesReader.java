@@ -23,22 +23,29 @@ final class RangesReader implements PartitionReader<InternalRow> {
   private final Consumer<RangeConsumer> atTheEnd;
   private final Column[] columns;
   private final GenericInternalRow row;
+  private final long most;
   private final Map<String, UTF8String> topics = new HashMap<>();
   private RangeConsumer consumer;
   private SlotWork work;
   private boolean ended;
+  private long bytes;
 
   private interface Column {
     Object of(ConsumerRecord<byte[], byte[]> record);
   }
 
-  /** Without {@code planned} ranges it reads those of {@link SlotWork#current}. */
+  /**
+   * Without {@code planned} ranges it reads those of {@link SlotWork#current}. Throws {@link
+   * MemoryBudget.Exceeded} for more than {@code most} bytes, unless they are one record.
+   */
   RangesReader(
       List<String> columns,
+      long most,
       List<OffsetRange> planned,
       Supplier<RangeConsumer> consumers,
       Consumer<RangeConsumer> atTheEnd) {
     this.atTheEnd = atTheEnd;
+    this.most = most;
     this.planned = planned;
     this.consumers = consumers;
     this.columns = columns.stream().map(this::column).toArray(Column[]::new);
@@ -61,6 +68,13 @@ final class RangesReader implements PartitionReader<InternalRow> {
     if (work != null) {
       work.last = record;
     }
+    long size = Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize());
+    if (bytes > 0 && bytes + size > most) {
+      throw new MemoryBudget.Exceeded(
+          "the batch has more than " + most + " bytes up to offset " + record.offset() + " of " + record.topic()
+              + "-" + record.partition());
+    }
+    bytes += size;
     read(record);
     return true;
   }

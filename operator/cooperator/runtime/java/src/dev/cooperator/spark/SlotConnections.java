@@ -207,6 +207,10 @@ final class SlotConnections {
   private static PgConnection open(Server server) throws SQLException {
     Properties settings = new Properties();
     settings.putAll(server.settings());
+    // The driver holds the rows that it fetches at once: as many as their size allows.
+    settings.setProperty(TableReader.LIMIT, String.valueOf(MemoryBudget.RECORD));
+    settings.setProperty("adaptiveFetch", "true");
+    settings.setProperty("adaptiveFetchMaximum", "2000");
     settings.setProperty("socketFactory", AddressedSockets.class.getName());
     settings.setProperty("socketFactoryArg", server.address());
     Connection opened;

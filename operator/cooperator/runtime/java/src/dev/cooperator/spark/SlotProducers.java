@@ -31,6 +31,7 @@ final class SlotProducers {
           "linger.ms", "50", // A commit does not wait for it.
           "batch.size", "65536",
           "compression.type", "lz4",
+          "buffer.memory", String.valueOf(MemoryBudget.PRODUCER),
           "transaction.timeout.ms", "60000");
 
   /** Nobody closes the producers of an executor when a task moves elsewhere: those without use are closed. */
@@ -104,6 +105,11 @@ final class SlotProducers {
     // A transaction that has timed out is lost: the task should say so instead of waiting for it.
     long timeoutMs = Long.parseLong(all.get("transaction.timeout.ms").toString());
     all.putIfAbsent("max.block.ms", String.valueOf(Math.min(60_000, Math.max(20_000, timeoutMs))));
+    // A record has to fit into the buffer.
+    long request = Long.parseLong(all.getOrDefault("max.request.size", "0").toString());
+    if (!settings.containsKey("buffer.memory") && request > MemoryBudget.PRODUCER) {
+      all.put("buffer.memory", String.valueOf(request));
+    }
     all.put("enable.idempotence", "true");
     all.put("acks", "all");
     KafkaProducer<byte[], byte[]> producer =

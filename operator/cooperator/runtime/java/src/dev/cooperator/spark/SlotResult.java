@@ -37,8 +37,8 @@ record SlotResult(long rows, long[] counts, String kind, String error, String st
   }
 
   /**
-   * The kinds are {@code fenced}, {@code retriable}, {@code data_loss}, {@code rows} (the values of a row are
-   * the reason), {@code database} (what it means, {@code state} and {@code routine} say, see
+   * The kinds are {@code memory} (a smaller batch may do), {@code fenced}, {@code retriable}, {@code
+   * data_loss}, {@code rows} (the values of a row are the reason), {@code database} (what it means, {@code state} and {@code routine} say, see
    * {@code connectors/postgres_states.py}) and {@code failed}.
    */
   static SlotResult failed(Throwable error) {
@@ -75,6 +75,9 @@ record SlotResult(long rows, long[] counts, String kind, String error, String st
   }
 
   private static String kind(Throwable error) {
+    if (MemoryBudget.isReason(error)) {
+      return "memory";
+    }
     for (Throwable each = error; each != null; each = each.getCause()) {
       Throwable cause = each;
       if (cause instanceof ProducerFencedException || cause instanceof InvalidProducerEpochException) {

@@ -17,10 +17,15 @@ import org.postgresql.jdbc.PgConnection;
 /**
  * Reads rows of tables: those of {@link SlotWork#current}, or of one given read. One row object serves all rows.
  *
- * <p>Results come in parts of some thousand rows, so that a batch need not fit into memory.
+ * <p>Results come in parts, so that a batch need not fit into memory. Throws {@link MemoryBudget.Exceeded} for rows that
+ * are too large.
  */
 final class TableReader implements PartitionReader<InternalRow> {
-  private static final int FETCHED_ROWS = 2_000;
+  /** The driver's property; the error about larger results has this name. */
+  static final String LIMIT = "maxResultBuffer";
+
+  /** Rows of the first part; those of the others are as many as their sizes allow. */
+  private static final int FETCHED_ROWS = 100;
   private static final int SHOWN = 60;
 
   /** A statement that names what is not there, such as a column that was renamed. */
@@ -82,6 +87,9 @@ final class TableReader implements PartitionReader<InternalRow> {
         closeResults();
         connection.commit();
       } catch (SQLException error) {
+        if (String.valueOf(error.getMessage()).contains(LIMIT)) {
+          throw new MemoryBudget.Exceeded("table " + read.table() + " has rows that are too large: " + error.getMessage());
+        }
         throw new KafkaException("table " + read.table() + " cannot be read: " + error.getMessage(), error);
       }
     }
