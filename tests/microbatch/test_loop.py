@@ -171,8 +171,9 @@ def test_a_permanent_failure_of_all_units_ends_the_task_with_the_last_one(kind: 
 
 @pytest.mark.parametrize("kind", LASTING)
 def test_positions_that_cannot_be_written_end_the_task(kind: FailureKind) -> None:
+    log = Log()
     with pytest.raises(BatchFailed):
-        Task(Log(), dict.fromkeys(UNITS, 9), FakeBatches(Log(), lambda batch, slot: (kind, False))).run()
+        Task(log, dict.fromkeys(UNITS, 9), FakeBatches(log, lambda batch, slot: (kind, False))).run()
 
 
 @given(

@@ -76,7 +76,7 @@ def check(fault: Fault, pipeline: Pipeline, neighbours: list[Pipeline]) -> None:
         within(SHOWN_S - (time.monotonic() - began), is_shown, "the cause is shown")
         others_deliver()
         for each in neighbours:
-            assert not each.said(), "it waits for nothing"
+            assert not (said := each.said()), f"{each.unique} waits for nothing: {said}"
     if fault.is_whole_again:
         pipeline.feed(BROKEN)
         within(DELIVERED_S, lambda: not pipeline.missing(PARTS), f"it delivers again: {pipeline.said()}")
