@@ -40,6 +40,7 @@ from cooperator.connectors.postgres_target import (
     SOURCE,
     KafkaToPostgresOptions,
     Targets,
+    Types,
     key_of,
 )
 from cooperator.connectors.registry import AvroReader, reader_of
@@ -139,19 +140,23 @@ def _parts(
         """Returns the query of each topic, or why its rows do not fit; empty if Spark cannot make lines of
         some. Raises ``OptionError`` if no rows fit."""
         used = {partition.topic: unit.conversion for partition, unit in by_record.items()}
-        if not options.is_collected:
-            # Where no row is left out, a conversion depends on the table alone, and is analysed once.
-            shared: dict[object, Conversion] = {}
-            for topic, conversion in used.items():
-                table = targets.described(topic)
-                held = (tuple(table.columns.items()), key_of(table, options)) if table is not None else None
-                used[topic] = shared.setdefault(held, conversion)
+        shared: dict[object, Conversion] = {}
+        types: dict[Conversion, Types] = {}
         records = decoding.applied(no_records)
-        types = {each: tuple(each.relation(records).dtypes) for each in dict.fromkeys(used.values())}
         found: dict[str, CopyQuery | OptionError] = {}
         for topic in topics:
+            conversion = used[topic]
             try:
-                query = _query(used[topic], decoding, topic, types[used[topic]], targets)
+                if not options.is_collected:
+                    # Where no row is left out, a conversion depends on the table alone, and is analysed once.
+                    table = targets.described(topic)
+                    held = (
+                        (tuple(table.columns.items()), key_of(table, options)) if table is not None else None
+                    )
+                    conversion = shared.setdefault(held, conversion)
+                if conversion not in types:
+                    types[conversion] = tuple(conversion.relation(records).dtypes)
+                query = _query(conversion, decoding, topic, types[conversion], targets)
             except OptionError as error:
                 found[topic] = error
                 continue
