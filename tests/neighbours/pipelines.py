@@ -112,7 +112,7 @@ class Pipeline(ABC):
         config = {
             "connector.class": self.connector_class,
             "tasks.max": "1",
-            "units.refresh.interval.ms": "500",
+            "units.refresh.interval.ms": "5000",
             "trigger.interval.ms": "200",
             **self.options(),
             **self.more,
