@@ -6,11 +6,13 @@ the others are long.
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.harness.support import eventually
+from tests.neighbours import table
 from tests.neighbours.faults import BROKEN, OTHERS, Fault
 from tests.neighbours.pipelines import PARTS, PIPELINES, Pipeline, World
 from tests.neighbours.table import FAULTS
@@ -20,6 +22,7 @@ SHOWN_S: Final = 20.0
 GONE_S: Final = 10.0
 MACHINE_S: Final = 20.0
 """The allowance for a machine that is busy with other tests."""
+DOCS: Final = Path(__file__).parents[2] / "docs" / "guarantees.md"
 STAYS: Final = "tests/neighbours/test_neighbours.py::test_a_fault_is_shown_and_stops_only_its_part"
 
 
@@ -98,6 +101,11 @@ def test_and_so_it_does_with_every_source_and_sink(
     cell: tuple[Fault, type[Pipeline]], pipeline: Pipeline, neighbours: list[Pipeline]
 ) -> None:
     check(cell[0], pipeline, neighbours)
+
+
+def test_the_docs_show_the_tested_table() -> None:
+    shown = DOCS.read_text().partition(table.MARK)[2].partition(table.END)[0]
+    assert shown.strip() == table.rendered().strip(), "run: python -m tests.neighbours.table"
 
 
 def test_every_fault_decides_with_a_pipeline_that_it_applies_to() -> None:
