@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from cooperator.connectors import find
-from cooperator.connectors.options import parse
+from cooperator.connectors.options import resolved_options
+from cooperator.connectors.references import Resolver
 from cooperator.connectors.topics import ensure_topic
 from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
@@ -196,10 +197,10 @@ def test_a_topic_whose_target_cannot_exist_is_left_out_and_named(broker: Embedde
         "connector.class": "kafka-to-kafka",
         "topics.regex": f"{unique}.*",
         "topic": "to-{topic}",
-        "bootstrap.servers": broker.bootstrap_servers,
     }
     connector, said = find("kafka-to-kafka"), list[str]()
-    options = parse(connector.options, config)
+    resolver = Resolver({}, bootstrap_servers=broker.bootstrap_servers)
+    options, _, _ = resolved_options(connector.options, config, resolver)
     units = connector.units(options, said.append)
     assert set(units) == {f"{unique}-good-0", f"{unique}-good-1"}
     assert "(and 1 more) cannot be written, so its source waits: " in said[-1]
