@@ -1,6 +1,7 @@
 """One look for all tasks; tasks without news sleep, and no end is older than the position beside it."""
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping
 
 import pytest
@@ -20,6 +21,7 @@ class FakeEnds:
         self.watched: set[Partition] = set()
         self.offsets: dict[Partition, int] = {}
         self.ids: dict[str, str] = {}
+        self.held: dict[Partition, int] | None = None
         self.looks = 0
         self.away = False
         self.goes_on = threading.Event()
@@ -37,7 +39,7 @@ class FakeEnds:
         changed = {each: end for each, end in found.items() if self.offsets.get(each) != end}
         self.offsets |= changed
         ids, self.ids = self.ids, {}
-        return Look(changed, dict.fromkeys(self.watched - set(found), "not here"), ids)
+        return Look(changed, dict.fromkeys(self.watched - set(found), "not here"), ids, self.held)
 
     def close(self) -> None:
         pass
@@ -163,6 +165,38 @@ def test_a_cluster_that_is_away_is_asked_again_and_its_ends_are_unknown_meanwhil
     cluster.away = False
     assert waiting.result() == {A: 2}
     assert subscription.unknown == {B: "not here"}
+
+
+def test_a_partition_that_does_not_answer_stops_no_other_and_its_old_end_does_not_count(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
+    cluster.now = {A: 3, B: 3}
+    subscription = watcher.subscribe([A, B], 0)
+    assert Waiting(subscription, {A: 0, B: 0}).result() == {A: 3, B: 3}
+    cluster.now = {A: 4}
+    assert Waiting(subscription, {A: 3, B: 0}, {B: "old"}).result() == {A: 4}
+    assert subscription.troubles == {B: "waiting: not here"}
+    cluster.now = {A: 4, B: 5}
+    assert Waiting(subscription, {A: 4, B: 3}).result() == {A: 4, B: 5}
+    assert subscription.troubles == {}
+
+
+def test_offsets_behind_an_open_transaction_are_told_until_the_end_moves(
+    cluster: FakeEnds, watcher: EndWatcher
+) -> None:
+    cluster.now, cluster.held = {A: 3, B: 3}, {A: 7}
+    subscription = watcher.subscribe([A, B], 0)
+    eventually(lambda: "holds back 7 offsets" in subscription.troubles.get(A, ""))
+    assert subscription.troubles.keys() == {A}
+    cluster.held = None
+    cluster.now = {A: 10, B: 3}
+    eventually(lambda: subscription.troubles == {})
+
+
+def test_a_wait_ends_at_its_time_though_nothing_is_new(cluster: FakeEnds, watcher: EndWatcher) -> None:
+    cluster.now = {A: 3}
+    subscription = watcher.subscribe([A], 0)
+    assert subscription.wait({A: 3}, {}, time.monotonic() + 0.2) == {A: 3}
 
 
 def test_nothing_is_asked_without_subscriptions(cluster: FakeEnds, watcher: EndWatcher) -> None:

@@ -1,6 +1,6 @@
 """The loop of a task: every offset once and in order, whatever fails, as long as nobody has replaced it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connectors.microbatch import apart
 from cooperator.connectors.microbatch import loop as loop_module
 from cooperator.connectors.microbatch.batches import (
     BatchFailed,
@@ -36,15 +37,19 @@ class FakeSubscription:
     def __init__(self, ends: Mapping[Partition, int]) -> None:
         self.ends = ends
         self.topic_ids: dict[str, str] = {}
+        self.troubles: dict[Partition, str] = {}
         self.closed = False
         self.waits = 0
+        self.until: Callable[[], bool] = lambda: False
 
     def restart(self) -> None: ...
 
-    def wait(self, positions: Mapping[Partition, int], ids: object = None) -> Mapping[Partition, int]:
+    def wait(
+        self, positions: Mapping[Partition, int], ids: object = None, until_s: float = 0
+    ) -> Mapping[Partition, int]:
         self.waits += 1
         assert self.waits < 500
-        return {} if self.closed or dict(positions) == self.ends else self.ends
+        return {} if self.closed or self.until() else self.ends
 
     def close(self) -> None:
         self.closed = True
@@ -59,6 +64,8 @@ class Task:
         self.said: list[str] = []
         self.ends = ends
         self.subscription = FakeSubscription(ends)
+        self.until = lambda: self.ownership.log.positions == self.ends
+        self.subscription.until = lambda: self.until()
         self.loop = TaskLoop(
             units=UNITS,
             ownership=self.ownership,
@@ -77,7 +84,7 @@ class Task:
         recover = self.ownership.recover
 
         def at_the_end() -> object:
-            if task.ownership.log.positions == task.ends:
+            if task.until():
                 loop.stop()
             return recover()
 
@@ -139,16 +146,71 @@ def test_a_failed_batch_is_told_and_a_later_one_ends_the_message() -> None:
     assert task.ownership.calls[:2] == ["claim", "recover"]
 
 
-@pytest.mark.parametrize(
-    "kind", [FailureKind.DATA_LOSS, FailureKind.FAILED, FailureKind.ROWS, FailureKind.REFUSED]
-)
-def test_a_permanent_failure_ends_the_task_with_the_units(kind: FailureKind) -> None:
+LASTING = [FailureKind.DATA_LOSS, FailureKind.FAILED, FailureKind.ROWS, FailureKind.REFUSED]
+
+
+def failing(batches: FakeBatches, bad: set[Partition], kind: FailureKind) -> None:
+    """Slots that read something of these partitions fail."""
+
+    def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
+        is_bad = any(each.partition in bad and each.size for each in batches.ran[batch][slot])
+        return (kind, False) if is_bad else (None, True)
+
+    batches.fate = fate
+
+
+@pytest.mark.parametrize("kind", LASTING)
+def test_a_permanent_failure_of_all_units_ends_the_task_with_the_last_one(kind: FailureKind) -> None:
     log = Log()
-    batches = FakeBatches(log, lambda batch, slot: (kind, False) if (batch, slot) == (1, 1) else (None, True))
-    task = Task(log, dict.fromkeys(UNITS, 9), batches)
-    with pytest.raises(BatchFailed, match=rf"units a-.*: slot 1 is {kind.value}"):
-        task.run()
+    batches = FakeBatches(log)
+    failing(batches, set(UNITS), kind)
+    with pytest.raises(BatchFailed, match=rf"units a-.: slot 0 is {kind.value}"):
+        Task(log, dict.fromkeys(UNITS, 9), batches).run()
     assert batches.closed
+
+
+@pytest.mark.parametrize("kind", LASTING)
+def test_positions_that_cannot_be_written_end_the_task(kind: FailureKind) -> None:
+    log = Log()
+    with pytest.raises(BatchFailed):
+        Task(log, dict.fromkeys(UNITS, 9), FakeBatches(log, lambda batch, slot: (kind, False))).run()
+
+
+@given(
+    st.lists(st.integers(1, 60), min_size=4, max_size=4),
+    st.sets(st.sampled_from(UNITS), min_size=1, max_size=3),
+    st.sampled_from(LASTING),
+)
+def test_units_that_fail_for_good_stop_no_others(
+    sizes: list[int], bad: set[Partition], kind: FailureKind
+) -> None:
+    log, ends = Log(), dict(zip(UNITS, sizes, strict=True))
+    batches = FakeBatches(log)
+    failing(batches, bad, kind)
+    task = Task(log, ends, batches)
+    others = {unit: end for unit, end in ends.items() if unit not in bad}
+    task.until = lambda: all(log.positions.get(unit) == end for unit, end in others.items())
+    task.run()
+    assert {unit: log.offsets.get(unit, []) for unit in others} == whole(others)
+    assert all(not log.offsets.get(unit) for unit in bad)
+
+
+def test_a_unit_that_failed_for_good_is_tried_again_and_goes_on() -> None:
+    log, ends = Log(), dict.fromkeys(UNITS, 9)
+    batches = FakeBatches(log)
+    failing(batches, {UNITS[0]}, FailureKind.REFUSED)
+    task = Task(log, ends, batches)
+
+    def is_mended() -> bool:
+        if task.loop.apart.aside.keys() == {UNITS[0]} and len(batches.ran) > 4:
+            failing(batches, set(), FailureKind.REFUSED)
+        return log.positions == ends
+
+    task.until = is_mended
+    with patch.object(apart, "_AGAIN_S", (0.0,)):
+        task.run()
+    assert log.offsets == whole(ends)
+    assert not task.loop.apart.aside
 
 
 class PostponingBatches(FakeBatches):
@@ -230,8 +292,12 @@ def test_positions_have_the_id_of_their_topic_as_soon_as_it_is_known() -> None:
 def test_a_topic_that_has_lost_its_last_records_goes_on_at_its_end_if_that_is_tolerated() -> None:
     log = Log(dict.fromkeys(UNITS, 5))
     ends = {**dict.fromkeys(UNITS, 5), UNITS[0]: 3}
-    with pytest.raises(EndBehind, match="a-0 ends at offset 3, before the position 5"):
-        Task(log, ends, FakeBatches(log)).run()
+    strict = Task(log, ends, FakeBatches(log))
+    strict.until = lambda: strict.subscription.waits > 1
+    strict.run()
+    [(unit, aside)] = strict.loop.apart.aside.items()
+    assert (unit, type(aside.error)) == (UNITS[0], EndBehind)
+    assert "a-0 ends at offset 3, before the position 5" in str(aside.error)
     task = Task(log, ends, FakeBatches(log), tolerant=True)
     task.run()
     assert (log.positions, log.offsets[UNITS[0]]) == (ends, [])

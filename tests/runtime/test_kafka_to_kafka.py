@@ -5,7 +5,11 @@ from random import Random
 
 import pytest
 
+from cooperator.connectors import find
+from cooperator.connectors.options import resolved_options
+from cooperator.connectors.references import Resolver
 from cooperator.connectors.topics import ensure_topic
+from cooperator.local.broker import EmbeddedBroker
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.spark_bench import SparkBench
@@ -181,3 +185,23 @@ def test_what_one_topic_takes_fits_into_another_one_and_a_refusal_names_the_topi
         in spark.heard.traces[refused, 1]
     )
     spark.stop(tasks[f"{unique}-copied"])
+
+
+def test_a_topic_whose_target_cannot_exist_is_left_out_and_named(broker: EmbeddedBroker, unique: str) -> None:
+    client = {"bootstrap.servers": broker.bootstrap_servers}
+    odd, long_one = f"{unique}.odd", f"{unique}-{'x' * (248 - len(unique))}"
+    # Kafka refuses names that differ in dots and underscores only.
+    for topic in (f"{unique}-good", odd, long_one, f"to-{unique}_odd"):
+        ensure_topic(client, topic, 2, 1)
+    config = {
+        "connector.class": "kafka-to-kafka",
+        "topics.regex": f"{unique}.*",
+        "topic": "to-{topic}",
+    }
+    connector, said = find("kafka-to-kafka"), list[str]()
+    resolver = Resolver({}, bootstrap_servers=broker.bootstrap_servers)
+    options, _, _ = resolved_options(connector.options, config, resolver)
+    units = connector.units(options, said.append)
+    assert set(units) == {f"{unique}-good-0", f"{unique}-good-1"}
+    assert "(and 1 more) cannot be written, so its source waits: " in said[-1]
+    assert "option topic" in said[-1]

@@ -74,6 +74,8 @@ class FakeTables:
     def __init__(self, database: Database, happens: Callable[[], None]) -> None:
         self._database, self._happens = database, happens
 
+    problems: Mapping[Partition, Exception] = {}
+
     def observe(self, tables: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         ceilings = {
             table: max((position for position, _ in self._database.visible[table]), default="")

@@ -17,6 +17,8 @@ class CountingTables:
         self.writing: dict[Partition, frozenset[str]] = {}
         self.asked: list[str] = []
 
+    problems: Mapping[Partition, Exception] = {}
+
     def observe(self, tables: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         self.asked.append("observe")
         return {

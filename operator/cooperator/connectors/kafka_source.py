@@ -94,20 +94,18 @@ def partition_units(counts: dict[str, int]) -> Sequence[str]:
 
 
 def partition_lag(options: KafkaSourceOptions, ends: Mapping[str, str]) -> int:
-    """Returns the number of records behind the units' ends.
-
-    With read_committed it counts up to the last stable offset.
+    """Returns the number of records behind the units' ends, those of open transactions included.
 
     A unit without an end starts before or after the records that the topic holds (``starting.offsets``).
     """
     topics = {unit: unit.rpartition("-") for unit in ends}
     asked = {unit: TopicPartition(topic, int(number)) for unit, (topic, _, number) in topics.items()}
-    latest = offsets_of(options, list(asked.values()), OFFSET_END)
+    latest = offsets_of(options, list(asked.values()), OFFSET_END, isolation_level="read_uncommitted")
     fresh = [unit for unit, end in ends.items() if not end]
     if options.starting_offsets == "earliest":
         first = offsets_of(options, [asked[unit] for unit in fresh], OFFSET_BEGINNING)
     else:
-        first = latest
+        first = offsets_of(options, [asked[unit] for unit in fresh], OFFSET_END)
     here = {unit: first[asked[unit]] for unit in fresh}
     for unit, (topic, _, number) in topics.items():
         if unit not in here:
@@ -125,12 +123,15 @@ def consumer_settings(options: KafkaSourceOptions) -> dict[str, str]:
 
 
 def offsets_of(
-    options: KafkaSourceOptions, partitions: list[TopicPartition], end: int
+    options: KafkaSourceOptions, partitions: list[TopicPartition], end: int, isolation_level: str = ""
 ) -> dict[TopicPartition, int]:
-    """Returns an end of each partition (``offsets_at``). Raises ``KafkaUnavailable``."""
+    """Returns an end of each partition (``offsets_at``). Raises ``KafkaUnavailable``.
+
+    ``isolation_level``: that of the options unless it is given.
+    """
     if not partitions:
         return {}
-    settings = {**client_config(options), "isolation.level": options.isolation_level}
+    settings = {**client_config(options), "isolation.level": isolation_level or options.isolation_level}
     with reaching(options):
         try:
             return offsets_at(_consumer(tuple(settings.items())), partitions, end, _ASK_S)

@@ -9,6 +9,7 @@ and the positions that they reach are committed in one transaction: readers need
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+from confluent_kafka import KafkaError, KafkaException
 from pydantic import AfterValidator, model_validator
 
 from cooperator.connectors.access import of_java
@@ -57,6 +58,17 @@ COLUMNS = ("headers", "topic", "partition", "offset", "timestamp")
 _MAX_OFFSETS = 100_000
 """The maximum number of records in a batch of a task."""
 _LOOP = "would be read by this connector again"
+_OF_ONE_TOPIC = frozenset(
+    {
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+"""Errors by which brokers refuse one topic, and no other."""
+_ODD_REMEDY = "create it, or choose other names by option topic, or do not read its source"
 _LOOP_REMEDY = "name a topic that topics and topics.regex do not match"
 
 
@@ -124,20 +136,34 @@ class KafkaToKafka(TaskConnector[KafkaToKafkaOptions]):
     def units(self, options: KafkaToKafkaOptions, say: Callable[[str], None]) -> Sequence[str]:
         found = source_partitions(options, say)
         wanted: dict[str, int] = {}
+        left_out: dict[str, str] = {}
         for topic, count in found.items():
             target = options.target(topic)
-            if reads(options, target) or not is_topic_name(target):
-                problem = _LOOP if reads(options, target) else "is not a valid topic name"
-                raise OptionError([Problem("topic", options.topic, f"{target} {problem}", _LOOP_REMEDY)])
-            wanted[target] = max(count, wanted.get(target, 0))
+            if reads(options, target):
+                raise OptionError([Problem("topic", options.topic, f"{target} {_LOOP}", _LOOP_REMEDY)])
+            if not is_topic_name(target):
+                left_out[target] = "it is not a valid topic name"
+            else:
+                wanted[target] = max(count, wanted.get(target, 0))
         client = client_config(options)
         with reaching(options):
             for target, count in wanted.items():
-                ensure_topic(client, target, options.partitions or count, options.replication)
-                if options.keep_partition == "keep":
-                    grow_topic(client, target, count)
+                try:
+                    ensure_topic(client, target, options.partitions or count, options.replication)
+                    if options.keep_partition == "keep":
+                        grow_topic(client, target, count)
+                except KafkaException as error:
+                    if error.args[0].code() not in _OF_ONE_TOPIC:
+                        raise
+                    left_out[target] = error.args[0].str()
         ensure_letters(options)
-        return partition_units(found)
+        if left_out:
+            target, reason = next(iter(left_out.items()))
+            more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
+            say(f"topic {target}{more} cannot be written, so its source waits: {reason}; {_ODD_REMEDY}")
+        return partition_units(
+            {topic: found[topic] for topic in found if options.target(topic) not in left_out}
+        )
 
     def open_task(self, options: KafkaToKafkaOptions, context: TaskContext) -> RunningTask:
         if context.server is not None:

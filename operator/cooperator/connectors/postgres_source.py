@@ -95,6 +95,11 @@ class PostgresSourceOptions(PostgresOptions):
         "trigger.interval.ms", 5_000, expected="milliseconds between two queries of a table, 0 or more", ge=0
     )
 
+    @property
+    def tables_option(self) -> str:
+        """The option that names the tables."""
+        return "tables" if self.tables else "tables.regex"
+
     @model_validator(mode="after")
     def _one_way_to_name_tables(self, info: ValidationInfo) -> Self:
         if self.tables and self.tables_regex:
@@ -319,7 +324,9 @@ def described(
     shape = shapes(connection, [quoted(name)]).get(quoted(name))
     if shape is None:
         remedy = "create the table, or remove it from the option"
-        raise _refused("tables", name, "no longer exists", remedy, passing=True)
+        if options.tables_regex:
+            remedy = "create the table; or restart the connector, which then reads the tables that are there"
+        raise _refused(options.tables_option, name, "no longer exists", remedy, passing=True)
     if shape.is_standby:
         problem = "leads to a standby, which does not show the transactions that write: rows would be skipped"
         raise _refused("connection.url", None, problem, "connect to the primary", passing=True)

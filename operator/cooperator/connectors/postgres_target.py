@@ -155,6 +155,11 @@ class Targets:
             self._described[topic] = self._database.run(lambda connection: describe_table(connection, name))
         return self._described[topic]
 
+    def forget(self, topic: str) -> None:
+        """Lets the table for rows from a topic be described anew."""
+        self._described.pop(topic, None)
+        self._fitted = {key: each for key, each in self._fitted.items() if key[1] != topic}
+
     def have_changed(self) -> bool:
         """Whether a table is not as it was described, as far as the database can be asked. If so, all of them
         are described anew.

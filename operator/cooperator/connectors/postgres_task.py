@@ -1,5 +1,6 @@
 """A task that writes partitions of topics to PostgreSQL: the conversion of its batches, and its loop."""
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from cooperator.connectors.microbatch.postgres_units import PostgresUnits, UnitN
 from cooperator.connectors.microbatch.ranges import LeftOut, Limits, Partition
 from cooperator.connectors.microbatch.spark_batches import LEAST_SLOTS, BatchSource, read, session_of_task
 from cooperator.connectors.microbatch.task import LoopParts, LoopTask, SourceSettings, open_loop, slots_for
+from cooperator.connectors.options import OptionError
 from cooperator.connectors.parts import Part, in_order
 from cooperator.connectors.planned_decoding import Decoding
 from cooperator.connectors.postgres import Database
@@ -38,6 +40,7 @@ from cooperator.connectors.postgres_target import (
     SOURCE,
     KafkaToPostgresOptions,
     Targets,
+    Types,
     key_of,
 )
 from cooperator.connectors.registry import AvroReader, reader_of
@@ -47,6 +50,8 @@ from cooperator.connectors.topics import client_config
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
 
 _MAX_OFFSETS: Final = 200_000
 """The maximum number of records in a batch of a task, unless the option for one partition is greater."""
@@ -131,21 +136,38 @@ def _parts(
     slots = slots_for(len(units), spark)
     no_records = read(spark, source, slots=LEAST_SLOTS)
 
-    def queries_of(decoding: Decoding) -> dict[str, CopyQuery]:
-        """Raises ``OptionError`` for rows that do not fit; empty if Spark cannot make lines of some."""
+    def queries_of(decoding: Decoding) -> dict[str, CopyQuery | OptionError]:
+        """Returns the query of each topic, or why its rows do not fit; empty if Spark cannot make lines of
+        some. Raises ``OptionError`` if no rows fit."""
         used = {partition.topic: unit.conversion for partition, unit in by_record.items()}
-        if not options.is_collected:
-            # Where no row is left out, a conversion depends on the table alone, and is analysed once.
-            shared: dict[object, Conversion] = {}
-            for topic, conversion in used.items():
-                table = targets.described(topic)
-                held = (tuple(table.columns.items()), key_of(table, options)) if table is not None else None
-                used[topic] = shared.setdefault(held, conversion)
+        shared: dict[object, Conversion] = {}
+        types: dict[Conversion, Types] = {}
         records = decoding.applied(no_records)
-        types = {each: tuple(each.relation(records).dtypes) for each in dict.fromkeys(used.values())}
-        found = {topic: _query(used[topic], decoding, topic, types[used[topic]], targets) for topic in topics}
-        queries = {topic: query for topic, query in found.items() if query is not None}
-        return queries if len(queries) == len(found) else {}
+        found: dict[str, CopyQuery | OptionError] = {}
+        for topic in topics:
+            conversion = used[topic]
+            try:
+                if not options.is_collected:
+                    # Where no row is left out, a conversion depends on the table alone, and is analysed once.
+                    table = targets.described(topic)
+                    held = (
+                        (tuple(table.columns.items()), key_of(table, options)) if table is not None else None
+                    )
+                    conversion = shared.setdefault(held, conversion)
+                if conversion not in types:
+                    types[conversion] = tuple(conversion.relation(records).dtypes)
+                query = _query(conversion, decoding, topic, types[conversion], targets)
+            except OptionError as error:
+                found[topic] = error
+                continue
+            if query is None:
+                return {}
+            found[topic] = query
+        if refused := [each for each in found.values() if isinstance(each, OptionError)]:
+            if len(refused) == len(found):
+                raise refused[0]
+            log.warning("%s: the other topics go on: %s", context.task, "; ".join(map(str, refused)))
+        return found
 
     copies: list[CopyBatches] = []
 
@@ -163,13 +185,31 @@ def _parts(
         queries = queries_of(decoding)
         if not queries:
             return None
+
+        def query_of(topic: str) -> CopyQuery:
+            known = queries[topic]
+            if not isinstance(known, OptionError):
+                return known
+            # Its table may be there by now; the other topics keep their queries.
+            targets.forget(topic)
+            for partition, unit in by_record.items():
+                if partition.topic == topic:
+                    unit.forget()
+            conversion = next(unit.conversion for each, unit in by_record.items() if each.topic == topic)
+            types = tuple(conversion.relation(decoding.applied(no_records)).dtypes)
+            query = _query(conversion, decoding, topic, types, targets)
+            if query is None:
+                raise known
+            queries[topic] = query
+            return query
+
         made = CopyBatches(
             spark,
             source,
             database,
             positions,
             owned,
-            queries.__getitem__,
+            query_of,
             slots,
             by_topic=by_topic,
             have_changed=have_changed,

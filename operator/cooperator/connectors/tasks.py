@@ -29,7 +29,8 @@ class TaskContext:
     ``checkpoint`` returns the directory in which earlier releases kept a unit's position. ``cancelled`` is
     set when the task is to stop. ``session`` returns the member's Spark session and starts it when needed;
     ``server`` is where queries run when they do not run in that session. ``say`` shows users what the task
-    waits for; an empty text clears it. ``conf`` is the Worker's Spark configuration, resolved.
+    waits for, and ``say_of`` what one of its units does; an empty text clears it. ``conf`` is the Worker's
+    Spark configuration, resolved.
     """
 
     group_id: str
@@ -44,6 +45,7 @@ class TaskContext:
     attempt: int = 0
     server: Server | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    say_of: Callable[[str], Callable[[str], None]] = lambda unit: lambda text: None
 
     def of_unit(self, unit: str) -> UnitContext:
         """Returns the context of one of its units."""

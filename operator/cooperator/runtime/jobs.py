@@ -142,6 +142,7 @@ def _run_whole_task(
         cancelled=halt,
         session=_said(waits.of("", "Spark"), work, halt),
         say=waits.of(),
+        say_of=waits.of,
         checkpoint=lambda unit: checkpoint(work.checkpoints, work.task.connector, unit),
         epoch=work.epoch,
         attempt=work.attempt,

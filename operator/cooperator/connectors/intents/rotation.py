@@ -3,6 +3,7 @@
 No file stays open: records of a unit that is not due stay in Kafka, and are read when it is.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -117,17 +118,24 @@ class RotatedEnds(Subscription):
         self._inner.restart()
 
     def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+        self,
+        positions: Mapping[Partition, int],
+        ids: Mapping[Partition, str] = {},
+        until_s: float = math.inf,
     ) -> Mapping[Partition, int]:
-        while ends := self._inner.wait(positions, ids):
+        while ends := self._inner.wait(positions, ids, until_s):
             due = self._rotator.due(positions, ends, int(self._clock() * 1000))
-            if due or self._inner.are_others(ids):
-                return due or positions
+            if due or self._inner.are_others(ids) or time.monotonic() >= until_s:
+                return due or positions or ends
         return {}
 
     @property
     def unknown(self) -> Mapping[Partition, str]:
         return self._inner.unknown
+
+    @property
+    def held(self) -> Mapping[Partition, int]:
+        return self._inner.held
 
     @property
     def topic_ids(self) -> Mapping[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from cooperator.connectors.microbatch.ranges import Partition, has_news
+from cooperator.model.text import counted
 from cooperator.supervision import threads
 
 log = logging.getLogger(__name__)
@@ -18,20 +19,27 @@ _LEAST_MS = 50
 _QUIET_MS = 1_000
 """While nothing arrives and all is read, looks are half as frequent, but not less than once in so many
 milliseconds."""
-_TIMEOUT_MS = 5_000
+_TIMEOUT_MS = 3_000
+"""The longest that a look waits for the partitions that answered before."""
 _RETRY_S = 1.0
+_HELD = (
+    "waiting for the end of another producer's transaction, which holds back {}: the broker ends it at its "
+    "time limit; kafka-transactions.sh finds hanging ones (find-hanging) and ends them (abort)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """``ends`` are those that have changed since the look before; ``unknown`` maps others to the reason.
 
-    ``topic_ids`` are those of topics that have changed.
+    ``topic_ids`` are those of topics that have changed. ``held`` counts the offsets behind ends that an open
+    transaction has held back for a while; None: this look did not ask for them.
     """
 
     ends: Mapping[Partition, int]
     unknown: Mapping[Partition, str] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[Partition, int] | None = None
 
 
 class Ends(Protocol):
@@ -40,7 +48,8 @@ class Ends(Protocol):
     def watch(self, partitions: Collection[Partition]) -> None:
         """Sets the partitions to look at; the next look returns all their ends."""
 
-    def look(self, timeout_ms: int) -> Look: ...
+    def look(self, timeout_ms: int) -> Look:
+        """Looks at all partitions. One that does not answer delays only the first look that misses it."""
 
     def close(self) -> None: ...
 
@@ -78,6 +87,7 @@ class EndWatcher:
         self._thread: threading.Thread | None = None
         self._ends: dict[Partition, int] = {}
         self._unknown: Mapping[Partition, str] = {}
+        self._held: Mapping[Partition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._look_ms = -1
         self._begun = self._done = 0
@@ -109,16 +119,21 @@ class EndWatcher:
         with self._lock:
             return self._begun
 
-    def known(self, partitions: Collection[Partition], after: int) -> "Known":
+    def known(self, partitions: frozenset[Partition], after: int) -> "Known":
         """Returns what is known of the partitions if a later look than the ``after``-th is done."""
         with self._lock:
             if self._done <= after:
                 return Known()
             return Known(
                 self._look_ms,
-                {each: self._ends[each] for each in partitions if each in self._ends},
-                {each: self._unknown[each] for each in partitions if each in self._unknown},
+                {each: self._ends[each] for each in partitions & self._ends.keys() - self._unknown.keys()},
+                {each: self._unknown[each] for each in partitions & self._unknown.keys()},
             )
+
+    def held(self, partitions: frozenset[Partition]) -> Mapping[Partition, int]:
+        """Returns how many offsets of partitions an open transaction has held back for a while."""
+        with self._lock:
+            return {each: self._held[each] for each in partitions & self._held.keys()}
 
     def topic_ids(self) -> Mapping[str, str]:
         """Returns the ids of topics that looks have found."""
@@ -180,6 +195,8 @@ class EndWatcher:
             self._ends.update(found.ends)
             self._topic_ids.update(found.topic_ids)
             self._unknown = found.unknown
+            held = self._held if found.held is None else found.held
+            self._held = {each: held[each] for each in held.keys() - found.ends.keys()}
             self._look_ms = look_ms
             self._done = self._begun
             subscriptions = tuple(self._subscriptions)
@@ -215,9 +232,13 @@ class Subscription:
         self._pending = True
 
     def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+        self,
+        positions: Mapping[Partition, int],
+        ids: Mapping[Partition, str] = {},
+        until_s: float = math.inf,
     ) -> Mapping[Partition, int]:
-        """Returns the ends when something is new, at most once in an interval; empty when it was closed.
+        """Returns the ends that are known when something is new, at most once in an interval, and after
+        ``until_s`` (monotonic); empty when it was closed.
 
         ``ids`` are those of the topics that the positions belong to ("": unknown). A topic of another id is
         new, even if it ends where the task is.
@@ -225,7 +246,9 @@ class Subscription:
         while not self._closed:
             self._event.clear()
             look_ms, ends, _ = self._watcher.known(self.partitions, self._after)
-            self._pending = look_ms < 0 or self.are_others(ids) or has_news(positions, ends)
+            known_ids = {unit: ids[unit] for unit in ids.keys() & ends.keys()}
+            is_late = time.monotonic() >= until_s
+            self._pending = look_ms < 0 or is_late or self.are_others(known_ids) or has_news(positions, ends)
             if ends and self._pending and due(self._last_ms, look_ms, self.interval_ms):
                 self._last_ms = look_ms
                 return ends
@@ -247,6 +270,17 @@ class Subscription:
     def unknown(self) -> Mapping[Partition, str]:
         """The partitions whose end is unknown since the last look, with the reason."""
         return self._watcher.known(self.partitions, 0).unknown
+
+    @property
+    def held(self) -> Mapping[Partition, int]:
+        """How many offsets an open transaction has held back for a while, by partition."""
+        return self._watcher.held(self.partitions)
+
+    @property
+    def troubles(self) -> Mapping[Partition, str]:
+        """What keeps partitions from being read, for users."""
+        held = {each: _HELD.format(counted(count, "offset")) for each, count in self.held.items()}
+        return {**held, **{each: f"waiting: {reason}" for each, reason in self.unknown.items()}}
 
     @property
     def topic_ids(self) -> Mapping[str, str]:

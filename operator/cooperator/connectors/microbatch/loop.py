@@ -4,15 +4,22 @@ Positions are kept in memory while batches succeed, since nobody else can move t
 would have fenced this attempt's producers first. After a failure nothing is known of the batch, so the
 attempt *recovers*: it initialises its producers again, which ends what is still under way, and reads the
 positions.
+
+Units do not wait for each other. A unit whose first offset cannot be asked for begins later. After a failure
+that another try would repeat, the units of the failed slot are tried in halves, until those that fail alone
+are *set aside*: the others go on, and they are tried again after a while. The task fails with the last one.
 """
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from cooperator.connectors.base import Cancelled
+from cooperator.connectors.microbatch.apart import Apart
 from cooperator.connectors.microbatch.batches import (
     Batches,
     BatchFailed,
@@ -35,6 +42,7 @@ from cooperator.connectors.microbatch.ranges import (
     halved,
     plan_ranges,
 )
+from cooperator.connectors.options import OptionError
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +58,8 @@ _GROW_AFTER = 20
 """Batches are as large as before after so many that succeeded, for each halving."""
 _GROW_AFTER_MEMORY = 5
 """The same after a lack of memory: a trial costs the reading of a part, and plans of Spark hold little."""
+_FIRST_S = 1.0
+"""The time between two looks for units whose first offset is not known yet."""
 
 
 class Arrivals(Protocol):
@@ -61,17 +71,24 @@ class Arrivals(Protocol):
     @property
     def ends(self) -> Mapping[Partition, int]: ...
 
+    @property
+    def troubles(self) -> Mapping[Partition, str]:
+        """What keeps units from being read, for users."""
+
     def restart(self) -> None: ...
 
     def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+        self,
+        positions: Mapping[Partition, int],
+        ids: Mapping[Partition, str] = {},
+        until_s: float = math.inf,
     ) -> Mapping[Partition, int]: ...
 
     def close(self) -> None: ...
 
 
 FirstOffsets = Callable[[Collection[Partition]], Mapping[Partition, int]]
-"""Returns the offsets at which units start."""
+"""Returns the offsets at which units start; it may leave out those that cannot be asked for now."""
 
 
 @dataclass(slots=True)
@@ -122,6 +139,7 @@ class TaskLoop:
     cut: Callable[[Sequence[OffsetRange]], Sequence[OffsetRange]] = tuple
     counts: LoopCounts = field(default_factory=LoopCounts)
     stopped: threading.Event = field(default_factory=threading.Event)
+    apart: Apart = field(default_factory=Apart)
     _homes: dict[Partition, int] = field(default_factory=dict)
     _failed: int = 0
     _halvings: int = 0
@@ -176,22 +194,33 @@ class TaskLoop:
         positions = {unit: stand.next for unit, stand in owned.positions.items()}
         ids = {unit: stand.topic_id for unit, stand in owned.positions.items()}
         missing = [unit for unit in self.units if unit not in positions]
-        if missing:
-            # Otherwise "latest" would be another offset after each restart before the first record.
-            first = self.first_offsets(missing)
-            start = tuple(OffsetRange(unit, first[unit], first[unit]) for unit in missing)
-            if not self._batch(owned, start, positions, ids):
+        while True:
+            if missing:
+                # Otherwise "latest" would be another offset after each restart before the first record.
+                first = self.first_offsets(missing)
+                start = tuple(
+                    OffsetRange(unit, first[unit], first[unit]) for unit in missing if unit in first
+                )
+                if start and not self._batch(owned, start, positions, ids):
+                    return
+                missing = [unit for unit in missing if unit not in first]
+            active = self.apart.active(positions, time.monotonic())
+            until_s = time.monotonic() + _FIRST_S if missing else self.apart.due_s
+            ends = self.ends.wait(active, {unit: ids.get(unit, "") for unit in active}, until_s)
+            if not ends:
                 return
-        while ends := self.ends.wait(positions, {unit: ids.get(unit, "") for unit in positions}):
             # These ids were found before the records are read. So a topic that is created again meanwhile has
             # another id than the position, and is found by the next look.
             now = self.ends.topic_ids
-            moved = self._moved(positions, ids, ends, now)
+            moved = self._moved(active, ids, ends, now)
             if moved and not self._batch(owned, moved, positions, {**ids, **_of(moved, now)}):
                 return
-            ids |= {unit: now[unit.topic] for unit in positions if unit.topic in now}
+            stale = _others(active, ids, now) - {each.partition for each in moved}
+            active = self.apart.active(positions, time.monotonic())
+            readable = {unit: positions[unit] for unit in self.apart.next(active, ends) if unit not in stale}
+            ids |= {unit: now[unit.topic] for unit in readable if unit.topic in now}
             limits = halved(self.narrowed(self.limits), self._halvings)
-            ranges = self.cut(plan_ranges(positions, ends, limits, self.counts.batches))
+            ranges = self.cut(plan_ranges(readable, ends, limits, self.counts.batches))
             if ranges and not self._batch(owned, ranges, positions, ids):
                 return
 
@@ -205,16 +234,17 @@ class TaskLoop:
         """Returns where units go on that cannot go on where they were; their ranges are empty.
 
         Topics that were created again are read from their beginning, others that have lost their last records
-        from their end. Raises ``TopicRecreated`` and ``EndBehind`` unless that is tolerated.
+        from their end. Unless that is tolerated, these units are set aside.
         """
-        again = [unit for unit in positions if ids.get(unit) and now.get(unit.topic, ids[unit]) != ids[unit]]
+        again = sorted(unit for unit in _others(positions, ids, now) if unit in ends)
         rest = positions.keys() - set(again)
         behind = sorted(unit for unit in rest if ends.get(unit, positions[unit]) < positions[unit])
         if self.fail_on_data_loss:
-            if again:
-                raise TopicRecreated(again[0], positions[again[0]])
-            if behind:
-                raise EndBehind(behind[0], positions[behind[0]], ends[behind[0]])
+            for unit in again:
+                self._set_aside(unit, TopicRecreated(unit, positions[unit]))
+            for unit in behind:
+                self._set_aside(unit, EndBehind(unit, positions[unit], ends[unit]))
+            return ()
         if not again and not behind:
             return ()
         names = ", ".join(map(str, [*again, *behind]))
@@ -222,6 +252,12 @@ class TaskLoop:
         first = (self.earliest or self.first_offsets)(again) if again else {}
         at = {**first, **{unit: ends[unit] for unit in behind}}
         return tuple(OffsetRange(unit, at[unit], at[unit]) for unit in sorted(at))
+
+    def _set_aside(self, unit: Partition, error: Exception) -> None:
+        """Leaves the unit to a later try; raises the error if no other unit is left."""
+        self.apart.set_aside(unit, error, time.monotonic())
+        if self.apart.are_all(self.units):
+            raise error
 
     def _batch(
         self,
@@ -238,7 +274,11 @@ class TaskLoop:
             )
             for each in chosen
         }
-        outcome = self.batches.run(owned.session, slots, records)
+        try:
+            outcome = self.batches.run(owned.session, slots, records)
+        except OptionError as error:
+            self._part(chosen, error)
+            return False
         self.counts.rows += outcome.rows
         if outcome.failures:
             self._refuse(outcome, slots)
@@ -248,6 +288,7 @@ class TaskLoop:
         for each in [each for each in chosen if each.partition not in outcome.postponed]:
             positions[each.partition] = each.end
             self._count(each, outcome)
+        self.apart.succeeded(each.partition for each in chosen if each.size)
         self.counts.batches += 1
         self._grow()
         if self._failed:
@@ -276,7 +317,10 @@ class TaskLoop:
                 self._halvings -= 1
 
     def _refuse(self, outcome: Outcome, slots: Sequence[Sequence[OffsetRange]]) -> None:
-        """Raises ``BatchFailed`` if another batch would fail, too, unless the task is stopped."""
+        """Sets units apart if another batch would fail, too, unless the task is stopped.
+
+        Raises ``BatchFailed`` if no other unit is left.
+        """
         if self.stopped.is_set():
             return
         worst = max(outcome.failures, key=lambda failure: failure.kind in _LASTING)
@@ -284,7 +328,8 @@ class TaskLoop:
         more = len(slots[worst.slot]) - 3
         text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
         if worst.kind in _LASTING:
-            raise BatchFailed(text)
+            self._part(slots[worst.slot], BatchFailed(text))
+            return
         kinds = {failure.kind for failure in outcome.failures}
         if FailureKind.MEMORY in kinds:
             self._halve_for_memory(slots, text)
@@ -295,13 +340,13 @@ class TaskLoop:
         self._note(text)
 
     def _halve_for_memory(self, slots: Sequence[Sequence[OffsetRange]], text: str) -> None:
-        """Raises ``BatchFailed`` for a single record: no batch is smaller."""
+        """Lets the next batch be smaller; a single record sets its unit aside."""
         read = [each for slot in slots for each in slot if each.size]
         if sum(each.size for each in read) <= 1:
             place = ", ".join(f"{each.partition} at offset {each.start}" for each in read)
-            raise BatchFailed(
-                f"{place}: one record needs more memory than there is; {_MEMORY_REMEDY}: {text}"
-            )
+            error = f"{place}: one record needs more memory than there is; {_MEMORY_REMEDY}: {text}"
+            self._part(read, BatchFailed(error))
+            return
         self._halve(slots, _GROW_AFTER_MEMORY)
         self.counts.failures += 1
         cause = text.rpartition(": caused by ")[2].partition("\n")[0]
@@ -315,11 +360,33 @@ class TaskLoop:
             self._halvings += 1
         self._succeeded = 0
 
+    def _part(self, ranges: Sequence[OffsetRange], error: Exception) -> None:
+        """Tries the units of a batch that failed for good in halves; one that failed alone is set aside.
+
+        Raises the error if it is not one of units: positions alone fail, or so do one unit after the other.
+        """
+        if not any(each.size for each in ranges):
+            raise error
+        units = sorted({each.partition for each in ranges})
+        self.counts.failures += 1
+        log.info("%s: %s", ", ".join(map(str, units)), error)
+        if len(units) > 1:
+            self.apart.split(units)
+        else:
+            self._set_aside(units[0], error)
+
     def _note(self, text: str) -> None:
         self._failed += 1
         self.counts.failures += 1
         log.info("recovering: %s", text)
         self.say(f"recovering from: {text}")
+
+
+def _others(
+    positions: Mapping[Partition, int], ids: Mapping[Partition, str], now: Mapping[str, str]
+) -> set[Partition]:
+    """Returns the units whose positions belong to a topic of another id than the present one."""
+    return {unit for unit in positions if ids.get(unit) and now.get(unit.topic, ids[unit]) != ids[unit]}
 
 
 def _of(ranges: Sequence[OffsetRange], topic_ids: Mapping[str, str]) -> dict[Partition, str]:

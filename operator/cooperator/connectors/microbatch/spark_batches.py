@@ -341,10 +341,12 @@ class SparkEnds:
 
     def look(self, timeout_ms: int) -> Look:
         answer = json.loads(self._java.look(timeout_ms))
+        held = answer.get("held")
         return Look(
             {Partition(topic, number): end for topic, number, end in answer["ends"]},
             {Partition(topic, number): reason for topic, number, reason in answer["unknown"]},
             dict(answer["ids"]),
+            None if held is None else {Partition(topic, number): count for topic, number, count in held},
         )
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ from cooperator.connectors.places import Place
 from cooperator.connectors.tasks import TaskContext, TaskProgress
 from cooperator.connectors.topics import KafkaUnavailable
 from cooperator.connectors.units import Layout
+from cooperator.model.trace import trimmed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +38,8 @@ _OPENING_S: Final = 0.05
 _RETRY_S: Final = 1.0
 _ENDING_S: Final = 1.0
 """The time in which a JVM that is ending has ended."""
+_SAID: Final = 600
+"""The longest message of a unit's failure, in characters."""
 
 OffsetsOf = Callable[[Collection[Partition]], Mapping[Partition, int]]
 
@@ -87,22 +90,24 @@ def open_loop(
     units = {Partition.of_unit(unit): unit for unit in context.units}
     watcher = members.watcher_of(member, source.java)
 
+    asked_all = threading.Event()
+
     def first_offsets(missing: Collection[Partition]) -> Mapping[Partition, int]:
-        layout = parts.layout()
-        is_first = {unit: layout is None or units[unit] in layout.first for unit in missing}
-        late = {unit for unit in missing if source.starts_at_latest and is_first[unit]}
-        early = set(missing) - late
-        return {**asked(source.earliest, early), **asked(source.latest, late)}
+        # All are asked for at once, as "latest" means now; later those that answer looks, so that none waits.
+        wanted = set(missing) & loop.ends.ends.keys() if asked_all.is_set() else set(missing)
+        asked_all.set()
+        layout = parts.layout() if wanted else None
+        is_first = {unit: layout is None or units[unit] in layout.first for unit in wanted}
+        late = {unit for unit in wanted if source.starts_at_latest and is_first[unit]}
+        return {**asked(source.earliest, wanted - late), **asked(source.latest, late)}
 
     def asked(ask: OffsetsOf, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        while partitions:
-            try:
-                return ask(partitions)
-            except KafkaUnavailable as error:
-                context.say(f"waiting for {error}")
-            if stopped.wait(_RETRY_S):
-                raise Cancelled
-        return {}
+        """Leaves out partitions that do not answer: looks at ends say so, and go on asking for them."""
+        try:
+            return ask(partitions) if partitions else {}
+        except KafkaUnavailable as error:
+            log.info("offsets of %s: %s", ", ".join(map(str, sorted(partitions)[:3])), error)
+            return {}
 
     def check(owned: Owned) -> None:
         missing = [units[each] for each in units if each not in owned.positions]
@@ -117,7 +122,7 @@ def open_loop(
         grouping=Grouping(parts.slots),
         first_offsets=first_offsets,
         say=context.say,
-        earliest=lambda again: asked(source.earliest, again),
+        earliest=lambda again: asked(source.earliest, again & loop.ends.ends.keys()),
         fail_on_data_loss=source.fail_on_data_loss,
         started=check,
         narrowed=parts.batches.narrowed if isinstance(parts.batches, PlannedFirst) else lambda limits: limits,
@@ -144,7 +149,7 @@ def run_loop(
         started.set()
 
     loop.started = begun
-    task = LoopTask(loop, units, untyped.sparkContext._gateway.proc, shown)
+    task = LoopTask(loop, units, untyped.sparkContext._gateway.proc, shown, context.say_of)
     task.begin()
     try:
         while not started.wait(_OPENING_S):
@@ -218,8 +223,17 @@ class Shown(NamedTuple):
 class LoopTask:
     """A task that runs: its loop, on a thread of its own. ``jvm`` is the process of the session."""
 
-    def __init__(self, loop: TaskLoop, units: Mapping[Partition, str], jvm: Any, shown: Shown) -> None:
+    def __init__(
+        self,
+        loop: TaskLoop,
+        units: Mapping[Partition, str],
+        jvm: Any,
+        shown: Shown,
+        say_of: Callable[[str], Callable[[str], None]] = lambda unit: lambda text: None,
+    ) -> None:
         self._loop = loop
+        self._say_of = say_of
+        self._said: Mapping[Partition, str] = {}
         self._shown = shown
         self._units = units
         self._jvm = jvm
@@ -235,6 +249,7 @@ class LoopTask:
             raise SessionLost("Spark's JVM has ended")
         if self._error is not None:
             raise self._error
+        self._say_troubles()
         ends = self._loop.ends.ends
         counts = self._loop.counts
         found: dict[str, UnitProgress] = {}
@@ -260,6 +275,16 @@ class LoopTask:
             return False
         return True
 
+    def _say_troubles(self) -> None:
+        """Says what keeps units from being read; what failed for one of them says more than what it waits
+        for."""
+        aside = {unit: _first_line(each.error) for unit, each in self._loop.apart.aside.items()}
+        troubles = {**self._loop.ends.troubles, **aside}
+        for unit in self._said.keys() | troubles.keys():
+            if (text := troubles.get(unit, "")) != self._said.get(unit, ""):
+                self._say_of(self._units[unit])(text)
+        self._said = troubles
+
     def stop(self) -> None:
         self._loop.stop()
         while self._thread.is_alive():
@@ -273,3 +298,9 @@ class LoopTask:
             ran_s = time.monotonic() - began
             log.info("%s ended after %.1f s: %s", self._thread.name, ran_s, error)
             self._error = error
+
+
+def _first_line(error: Exception) -> str:
+    """Returns the message of a failure without its trace, and when there is another try."""
+    text = " ".join(str(error).split("\n\tat ")[0].split())
+    return f"tried again soon after: {trimmed(text, _SAID)}"

@@ -1,6 +1,8 @@
 """The parts that loops of files and of tables share: their units are logs of their own."""
 
+import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -44,22 +46,28 @@ class LogEnds(ABC):
         self._due_s = 0.0
         self._said = ""
         self.ends: Mapping[Partition, int] = {}
+        self.troubles: Mapping[Partition, str] = {}
 
     def restart(self) -> None:
         """The next ``wait`` looks."""
         self._due_s = 0.0
 
     def wait(
-        self, positions: Mapping[Partition, int], ids: Mapping[Partition, str] = {}
+        self,
+        positions: Mapping[Partition, int],
+        ids: Mapping[Partition, str] = {},
+        until_s: float = math.inf,
     ) -> Mapping[Partition, int]:
-        """Returns the ends of the logs when there is something to read; empty when it was closed."""
+        """Returns the ends of the logs when there is something to read, and after ``until_s`` (monotonic);
+        empty when it was closed."""
         self._unit_logs.reach(positions)
         while not self._closed.is_set():
             next_s = self._look(positions)
             self.ends = self._unit_logs.ends()
-            if has_news(positions, self.ends):
+            left_s = until_s - time.monotonic()
+            if has_news(positions, self.ends) or left_s <= 0:
                 return self.ends
-            self.pause(max(0.0, next_s - self._clock()))
+            self.pause(max(0.0, min(next_s - self._clock(), left_s)))
         return {}
 
     def pause(self, wait_s: float) -> None:

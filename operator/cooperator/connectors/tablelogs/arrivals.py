@@ -34,8 +34,13 @@ class Observed(NamedTuple):
 class Tables(Protocol):
     """The database. Methods may wait for it, and raise ``Cancelled``; ``interrupt`` may be called by any.
 
-    They raise ``OptionError`` when a table has changed so that it cannot be read on.
+    They leave out tables that have changed so that they cannot be read on, and raise ``OptionError`` when
+    that is so of all.
     """
+
+    @property
+    def problems(self) -> Mapping[Partition, Exception]:
+        """The tables that are left out since the last look, with the reason."""
 
     def observe(self, positions: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         """Observes tables that were read up to these positions: all ceilings first, and then the transactions
@@ -122,6 +127,7 @@ class NewRows(LogEnds):
         if not idle:
             return
         observed = self._tables.observe({table: self._logs[table].position for table in idle})
+        self.troubles = {table: str(error) for table, error in self._tables.problems.items()}
         for table, (ceiling, writers, doubt) in observed.items():
             self._doubts[table] = doubt
             if ceiling and ceiling != self._logs[table].position:

@@ -21,6 +21,7 @@ from cooperator.connectors.microbatch.spark_batches import (
     read_failure,
     run_batch,
 )
+from cooperator.connectors.options import OptionError
 from cooperator.connectors.output_record import OutputRecord
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_jdbc import JdbcSettings, jdbc_settings
@@ -69,9 +70,10 @@ class TableBatches(SparkBatches):
         self._forms: dict[Partition, tuple[SourceTable, RecordForms]] = {}
         self._server: dict[str, Any] | None = None
         self._plans: dict[str, Any] = {}
-        # Problems of columns and of the SELECT are reported now.
-        for partition in source.tables:
-            self._form_of(partition)
+        # Problems of all tables and of the SELECT are reported now, those of some tables by their batches.
+        problems = [error for partition in source.tables if (error := self._problem_of(partition))]
+        if problems and len(problems) == len(source.tables):
+            raise problems[0]
         if self._options.transform_sql:
             for columns in dict.fromkeys(map(self._columns, source.tables)):
                 self._selected(self._rows(columns, slots=self._slots))
@@ -223,6 +225,13 @@ class TableBatches(SparkBatches):
             "topic": self._topic(each.partition),
             **(forms.specs() if forms is not None else {}),
         }
+
+    def _problem_of(self, partition: Partition) -> OptionError | None:
+        try:
+            self._form_of(partition)
+        except OptionError as error:
+            return error
+        return None
 
     def _form_of(self, partition: Partition) -> RecordForms | None:
         """Returns the forms of a table's records as it is described now; None: a SELECT makes the records."""

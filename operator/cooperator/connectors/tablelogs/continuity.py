@@ -6,11 +6,14 @@ from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.postgres_source import ORIGIN, SourceTable, offset_of
 
 
-def check_position(table: SourceTable, position: str, greatest: int | None, drawn: int | None) -> str:
+def check_position(
+    table: SourceTable, position: str, greatest: int | None, drawn: int | None, option: str = "tables"
+) -> str:
     """Raises ``OptionError`` if numbers have begun again since the position: their rows would be skipped.
 
     ``greatest`` is the greatest number of the table, ``drawn`` the last one of its sequences; None: there is
-    none, or it is not known. Returns a doubt, for users: what the database cannot tell; empty: nothing.
+    none, or it is not known. ``option`` is the one that names the tables. Returns a doubt, for users: what
+    the database cannot tell; empty: nothing.
     """
     # A position that a user has set has no origin: what it passes over is skipped on purpose.
     before, _, files_before = json.loads(position or "{}").get(ORIGIN, "").partition(".")
@@ -22,17 +25,17 @@ def check_position(table: SourceTable, position: str, greatest: int | None, draw
     names = ", ".join(each.name for each in table.sequences)
     now, _, files_now = table.origin.partition(".")
     if before != now:
-        raise _unfollowed(table, f"was created again after {read}", move)
+        raise _unfollowed(option, table, f"was created again after {read}", move)
     if files_before and files_now and files_before != files_now:
         problem = f"gets numbers of sequence {names}, which was restarted or altered after {read}"
-        raise _unfollowed(table, f"{problem}: rows with lower numbers would be skipped", move)
+        raise _unfollowed(option, table, f"{problem}: rows with lower numbers would be skipped", move)
     if table.parts[0].name != "incrementing":
         return ""
     number = offset["incrementing"]
     if drawn is not None and drawn < number:
         problem = f"gets numbers of sequence {names}, which is at {drawn}, but {read}"
         remedy = f"run SELECT setval('{names}', {number}), or {move}"
-        raise _unfollowed(table, f"{problem}: rows with lower numbers would be skipped", remedy)
+        raise _unfollowed(option, table, f"{problem}: rows with lower numbers would be skipped", remedy)
     if drawn is not None or greatest is None or greatest >= number:
         return ""
     how = f"grant SELECT on sequence {names}" if names else "make its column an identity"
@@ -42,5 +45,5 @@ def check_position(table: SourceTable, position: str, greatest: int | None, draw
     )
 
 
-def _unfollowed(table: SourceTable, problem: str, remedy: str) -> OptionError:
-    return OptionError([Problem("tables", table.name, problem, remedy)])
+def _unfollowed(option: str, table: SourceTable, problem: str, remedy: str) -> OptionError:
+    return OptionError([Problem(option, table.name, problem, remedy)])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cooperator.connectors.microbatch.ranges import Partition
+from cooperator.connectors.options import OptionError
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_shape import digests
 from cooperator.connectors.postgres_source import (
@@ -30,8 +31,9 @@ _AT_ONCE: Final = 500
 class PostgresTables:
     """``Tables`` of PostgreSQL, by one connection for all of them.
 
-    ``described`` has the tables; one that has changed is described anew by the next look. Methods raise
-    ``OptionError`` when a table lacks something that the options name, or cannot be followed safely.
+    ``described`` has the tables; one that has changed is described anew by the next look. A table that lacks
+    something that the options name, or cannot be followed safely, is left out: ``problems`` says why, and the
+    next look describes it again. Methods raise ``OptionError`` when that is so of all tables.
     """
 
     def __init__(
@@ -40,28 +42,41 @@ class PostgresTables:
         self._database = database
         self._options = options
         self._names = {partition: quoted(name) for partition, name in names.items()}
+        self._tables = dict(names)
         self.described: dict[Partition, SourceTable] = {}
-        for partition, name in names.items():
-            self._describe(partition, name)
+        self.problems: Mapping[Partition, OptionError] = {}
+        for partition in names:
+            self._describe(partition)
 
     def observe(self, positions: Mapping[Partition, str]) -> Mapping[Partition, Observed]:
         self._describe_changed()
         # In this order: what takes a number later than all ceilings is not behind one.
-        found = self._asked(lambda connection: self._ceilings(connection, positions))
-        writers = self.writers(positions)
-        doubts = {}
+        found = self._asked(lambda connection: self._ceilings(connection, self._readable(positions)))
+        writers = self.writers(found)
+        observed = {}
         for table, (ceiling, drawn) in found.items():
             greatest = json.loads(ceiling).get("incrementing") if ceiling else None
-            doubts[table] = check_position(self.described[table], positions[table], greatest, drawn)
-        return {table: Observed(found[table][0], writers[table], doubts[table]) for table in positions}
+            try:
+                doubt = check_position(
+                    self.described[table], positions[table], greatest, drawn, self._options.tables_option
+                )
+            except OptionError as error:
+                self._leave_out(table, error)
+            else:
+                observed[table] = Observed(ceiling, writers.get(table, frozenset()), doubt)
+        return observed
 
     def writers(self, tables: Collection[Partition]) -> Mapping[Partition, frozenset[str]]:
         """For a view, they have written into any table."""
-        return self._asked(lambda connection: self._writers(connection, list(tables)))
+        return self._asked(lambda connection: self._writers(connection, self._readable(tables)))
 
     def end(self, table: Partition, start: str, ceiling: str, limit: int) -> Bound | None:
         found = self._asked(
-            lambda connection: connection.execute(self.described[table].end(start, ceiling, limit)).fetchone()
+            lambda connection: (
+                connection.execute(self.described[table].end(start, ceiling, limit)).fetchone()
+                if table not in self.problems
+                else None
+            )
         )
         return None if found is None else Bound(str(found[0]), int(found[1]))
 
@@ -79,16 +94,31 @@ class PostgresTables:
         """Begins another session: in the present one a name may mean another table than in later ones."""
         self._database.close()
 
-    def _describe(self, partition: Partition, name: str) -> None:
-        self.described[partition] = self._database.run(
-            lambda connection: described(connection, self._options, name)
-        )
+    def _readable(self, tables: Collection[Partition]) -> list[Partition]:
+        return [table for table in tables if table not in self.problems]
+
+    def _leave_out(self, partition: Partition, error: OptionError) -> None:
+        """Raises the error if it is the last table."""
+        self.problems = {**self.problems, partition: error}
+        if len(self.problems) == len(self._names):
+            raise error
+
+    def _describe(self, partition: Partition) -> None:
+        try:
+            self.described[partition] = self._database.run(
+                lambda connection: described(connection, self._options, self._tables[partition])
+            )
+        except OptionError as error:
+            self._leave_out(partition, error)
+        else:
+            self.problems = {table: each for table, each in self.problems.items() if table != partition}
 
     def _describe_changed(self) -> None:
         found = self._database.run(lambda connection: digests(connection, self._names.values()))
-        for partition, table in list(self.described.items()):
-            if found.get(self._names[partition]) != table.digest:
-                self._describe(partition, table.name)
+        for partition, name in self._names.items():
+            table = self.described.get(partition)
+            if partition in self.problems or table is None or found.get(name) != table.digest:
+                self._describe(partition)
 
     def _asked(self, work: "Callable[[psycopg.Connection[Any]], T]") -> T:
         """Runs ``work``; once more if tables have changed since they were described."""
