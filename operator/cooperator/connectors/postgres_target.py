@@ -195,8 +195,7 @@ def target_of(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
-    if options.tolerance == "all":
-        check_kinds(columns, table)
+    check_kinds(columns, table)
     direct = not table.inserts_wait
     rows = TargetTable(name, names, _key(table, names, options), direct, table.digest)
     return FittedTable(table, rows)
