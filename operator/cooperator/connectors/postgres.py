@@ -40,6 +40,8 @@ _LOCK_S = 5
 """The longest that a statement waits for a lock before cancellation is checked again."""
 _NETWORK_S = 15
 """A server that does not answer at all for this long counts as gone."""
+MOST_OF_A_NAME = 63
+"""The bytes of a name that the database keeps."""
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.-]{0,126}\Z")
 
 
@@ -66,8 +68,13 @@ class PostgresOptions(SparkOptions):
 
 
 def is_table_name(value: str) -> bool:
-    """Whether it is a table, or ``schema.table``, of plain characters (names are case-sensitive)."""
-    return _TABLE.match(value) is not None and value.count(".") <= 1 and not value.endswith(".")
+    """Whether it is a table, or ``schema.table``, of plain characters (names are case-sensitive).
+
+    The database would cut a longer name, and so take two of them for one.
+    """
+    if _TABLE.match(value) is None or value.count(".") > 1:
+        return False
+    return all(0 < len(part) <= MOST_OF_A_NAME for part in value.split("."))
 
 
 def identifier(table: str) -> "sql.Identifier":

@@ -1,9 +1,9 @@
 """Values of which a column of PostgreSQL would take a part only, without an error.
 
 The database rounds numbers to the scale of a ``numeric``, or to a float, and times to the digits of their
-type; a ``date`` drops the time of a timestamp, a ``varchar`` spaces that it has no room for, and a ``name`` or
-column of one ``char`` whatever it has no room for; an ``oid`` has another number for a negative one. Other values that do
-not fit are refused by the database itself.
+type; a ``date`` drops the time of a timestamp, a ``varchar`` spaces that it has no room for, and a ``name``,
+or a column of one ``char``, whatever it has no room for; an ``oid`` has another number for a negative one.
+Other values that do not fit are refused by the database itself.
 """
 
 import re
