@@ -34,6 +34,14 @@ T = TypeVar("T")
 
 _BACKOFF_S = 0.2
 _BACKOFF_MAX_S = 5.0
+_SETTINGS = (
+    *("timezone=UTC", "datestyle=ISO", "intervalstyle=postgres", "bytea_output=hex"),
+    *("extra_float_digits=1", "array_nulls=on"),
+)
+"""How sessions write and read values, also where the role or the database has other settings.
+
+Spark's tasks connect with the same.
+"""
 _CONNECT_S = 5
 """The connect timeout per address of the host."""
 _LOCK_S = 5
@@ -142,7 +150,7 @@ class Database:
             "keepalives_count": 2,
             "tcp_user_timeout": _NETWORK_S * 1000,
             "options": f"-c idle_in_transaction_session_timeout={idle_ms} -c lock_timeout={_LOCK_S}s "
-            "-c timezone=UTC",
+            f"{' '.join(f'-c {setting}' for setting in _SETTINGS)}",
         }
         self._cancelled = cancelled
         self._say = say
