@@ -43,6 +43,7 @@ COLUMNS = {
     "day": ("date", "IF(text IS NULL, NULL, DATE'2024-02-29')"),
     "at": ("timestamp with time zone", "IF(text IS NULL, NULL, TIMESTAMP'1969-12-31 23:59:59.123456')"),
     "listed": ("jsonb", "IF(text IS NULL, NULL, array(named_struct('x', text)))"),
+    "word": ("text", "IF(text IS NULL, NULL, offset % 2 = 0)"),
     "nothing": ("text", "NULL"),
 }
 
@@ -61,11 +62,12 @@ def row_of(number: int, text: str | None) -> tuple[Any, ...]:
     """The row that a record becomes."""
     real = [1e300, float("-inf"), 0.1, None][number % 4]
     if text is None:
-        return (number, None, None, None, None, [], None, None, real, None, None, None, None, None)
+        return (number, None, None, None, None, [], None, None, real, None, None, None, None, None, None)
     return (
         *(number, text, text.encode() + b"\x00\xff", [text, None, "x"], [text.encode()], [number, None, -1]),
         *({"a": text, "b": [text], "c": None}, number % 2 == 0, real, Decimal(number).scaleb(-3)),
-        *(date(2024, 2, 29), datetime(1969, 12, 31, 23, 59, 59, 123_456, UTC), [{"x": text}], None),
+        *(date(2024, 2, 29), datetime(1969, 12, 31, 23, 59, 59, 123_456, UTC), [{"x": text}]),
+        *(str(number % 2 == 0).lower(), None),
     )
 
 

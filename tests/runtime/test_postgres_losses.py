@@ -63,7 +63,9 @@ GROUPS: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...] = (
         ),
         MOMENTS,
     ),
-    (("string",), ("character varying(3)", "text"), TEXTS),
+    (("string",), ("character varying(3)", "text", "name", '"char"'), (*TEXTS, "a", "ä", "x" * 63, "ä" * 32)),
+    (("decimal(10,4)", "double", "int"), ("money",), NUMBERS),
+    (("int", "bigint"), ("oid",), WHOLE),
 )
 """Spark's types, types of columns, and values of which each goes from each to each."""
 
@@ -74,7 +76,8 @@ def kept(session: psycopg.Connection[Any], kind: str, held: str, text: str) -> b
         with session.transaction():
             session.execute("DELETE FROM kept")
             session.execute("INSERT INTO kept VALUES (%s)", [text])  # no cast, which would cut more
-            [(found,)] = session.execute("SELECT v::text FROM kept").fetchall()
+            shown = "v::numeric" if held == "money" else "v"
+            [(found,)] = session.execute(f"SELECT {shown}::text FROM kept".encode()).fetchall()
             if kind == "string":
                 return bool(found == text)
             own = "timestamp" if kind.startswith("timestamp") else "numeric"

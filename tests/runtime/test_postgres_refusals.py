@@ -114,6 +114,27 @@ def written(
     return refused
 
 
+@pytest.mark.real
+@pytest.mark.parametrize("batches", [(3,), (1, 2), (2, 1), (1, 1, 1)])
+def test_a_row_that_was_deleted_is_a_new_one_wherever_a_batch_ends(
+    postgres: Postgres, batches: Sequence[int]
+) -> None:
+    """What the new row does not name is its default, and not what the old row had."""
+    events: list[tuple[str, str, bool]] = [("a", "1", False), ("a", "", True), ("a", "2", False)]
+    target = TargetTable("again", ("id", "value", "__deleted"), ("id",))
+    postgres.query("CREATE TABLE again (id text PRIMARY KEY, value text, own text DEFAULT 'default')")
+    postgres.query("INSERT INTO again VALUES ('a', '0', 'of the first row'), ('b', '0', 'its own')")
+    with postgres.session() as session:
+        at = 0
+        for size in batches:
+            assert written(session, target, list(enumerate(events[at : at + size]))) == {}
+            session.commit()
+            at += size
+    found = postgres.query("SELECT * FROM again ORDER BY id")
+    postgres.query("DROP TABLE again")
+    assert found == [("a", "2", "default"), ("b", "0", "its own")]
+
+
 VERY_LARGE = "".join(sha256(b"%d" % number).hexdigest() for number in range(400))
 LARGE = VERY_LARGE[:4000]
 """A text that no index of a B-tree can hold, however it is compressed."""

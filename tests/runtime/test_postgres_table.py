@@ -1,11 +1,17 @@
 """How a table is described, what domains are, and that this holds while rows are written."""
 
+from contextlib import closing, nullcontext
+from threading import Event
+
 import pytest
 from psycopg import errors
 
+from cooperator.connectors.options import OptionError, parse
+from cooperator.connectors.postgres import Database, is_table_name
 from cooperator.connectors.postgres_shape import shapes
 from cooperator.connectors.postgres_sink import Chunk, TargetChanged, TargetTable, move, stage
 from cooperator.connectors.postgres_table import describe_table, digest_of
+from cooperator.connectors.postgres_target import KafkaToPostgresOptions, refuse_shared_tables
 from tests.runtime.postgres import Postgres
 
 pytestmark = pytest.mark.real
@@ -90,3 +96,31 @@ def test_a_domain_is_described_as_what_its_values_are(
         assert target.columns == {"v": resolved}
         assert shapes(session, ["described"])["described"].columns == {"v": resolved}
         session.rollback()
+
+
+@pytest.mark.parametrize(
+    ("topics", "pattern", "is_refused"),
+    [
+        (("common", "public.common"), "{topic}", True),
+        (("later", "public.later"), "{topic}", True),
+        (("common", "own.common"), "{topic}", False),
+        (("common", "public.common"), "one", False),
+    ],
+)
+def test_topics_whose_names_are_names_of_one_table_are_refused(
+    postgres: Postgres, topics: tuple[str, ...], pattern: str, is_refused: bool
+) -> None:
+    postgres.query("CREATE TABLE IF NOT EXISTS common (id integer)")
+    config = {"topics": ",".join(topics), "table.name.format": pattern, **postgres.config}
+    options = parse(KafkaToPostgresOptions, {"connector.class": "x", **config})
+    with closing(Database(options, "common", Event(), lambda text: None)) as database:
+        told = pytest.raises(OptionError, match=f"topics {topics[0]} and {topics[1]} to one table")
+        with told if is_refused else nullcontext():
+            refuse_shared_tables(database, options, topics)
+
+
+def test_a_name_that_the_database_would_cut_is_no_name_of_a_table() -> None:
+    assert is_table_name("x" * 63)
+    assert is_table_name(f"{'x' * 63}.{'y' * 63}")
+    assert not is_table_name("x" * 64)
+    assert not is_table_name(f"s.{'x' * 64}")

@@ -8,11 +8,15 @@ from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql.functions import lit
 
+from cooperator.connectors.files_task import with_names_of_directories
 from cooperator.connectors.formats import defaults
 from tests.runtime.spark_bench import SparkBench
 
@@ -100,3 +104,45 @@ def test_a_null_in_json_is_there(session: Any, tmp_path: Path) -> None:
     rows = session.sql("SELECT 1 AS a, CAST(NULL AS STRING) AS b, named_struct('c', CAST(NULL AS INT)) AS d")
     [file] = files(rows, "json", tmp_path / "out")
     assert json.loads(file.read_text()) == {"a": 1, "b": None, "d": {"c": None}}
+
+
+@pytest.mark.parametrize("name", ["parquet", "json", "csv", "orc"])
+def test_a_time_in_the_name_of_a_directory_is_in_utc(session: Any, tmp_path: Path, name: str) -> None:
+    rows = session.sql("SELECT TIMESTAMP'2026-07-01T22:30:00Z' AS at, 1 AS number")
+    rows.write.format(name).options(**defaults(name, "sink")).partitionBy("at").save(str(tmp_path / "out"))
+    [directory] = (tmp_path / "out").glob("at=*")
+    assert "2026-07-01" in directory.name
+    assert "22%3A30%3A00" in directory.name
+
+
+def test_a_text_that_no_name_of_a_directory_can_hold_is_refused(spark: SparkBench, tmp_path: Path) -> None:
+    session: Any = spark.runtime.session(Event()).newSession()
+    good = (
+        None,
+        "a/b",
+        "a%20b",
+        " a ",
+        "null",
+        "a*b?[c]{d}",
+        "a\\b",
+        "a\nb",
+        "größe",
+        "..",
+        "x" * 253,
+        "/" * 84,
+    )
+    rows = with_names_of_directories(session.createDataFrame([(each,) for each in good], "p string"), ["p"])
+    numbered = rows.withColumn("number", lit(1)).coalesce(1)
+    numbered.write.partitionBy("p").parquet(str(tmp_path / "out"))
+    names = {unquote(each.name.removeprefix("p=")) for each in (tmp_path / "out").glob("p=*")}
+    assert names == {each or "__HIVE_DEFAULT_PARTITION__" for each in good}
+    refused = {
+        "": "is empty",
+        "__HIVE_DEFAULT_PARTITION__": "stands for null",
+        "x" * 254: "more than the 253 bytes",
+        "/" * 85: "more than the 253 bytes",
+    }
+    for text, problem in refused.items():
+        one = with_names_of_directories(session.createDataFrame([(text,)], "p string"), ["p"])
+        with pytest.raises(SparkRuntimeException, match=f"column p of partition.by .*{problem}"):
+            one.collect()

@@ -26,7 +26,8 @@ class RegistryProcess:
             cwd=root,
         )
         assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
+        # The first user of a machine downloads the registry, and the process says so before its URL.
+        self.url = next((line.strip() for line in self._process.stdout if line.startswith("http://")), "")
         assert self.url, "the registry has not begun"
 
     def close(self) -> None:

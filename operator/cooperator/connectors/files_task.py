@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 _MAX_OFFSETS: Final = 1_000_000
 """The maximum number of records in a batch of a task, where Spark's tasks write them."""
 _HADOOP: Final = "spark.hadoop."
+_OF_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_MOST_OF_A_NAME: Final = 255
+_ESCAPED: Final = r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]"""
+"""Characters that take three bytes in the name of a directory."""
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
 _FORMATS: Final = {
     "parquet": "parquet.ParquetFileFormat",
@@ -245,9 +249,37 @@ def conversion(
 def _finish(options: KafkaToFilesOptions) -> "Callable[[DataFrame], DataFrame]":
     def finish(rows: "DataFrame") -> "DataFrame":
         found = rows if options.select or not options.can_fail else fields_of_value(rows)
+        found = with_names_of_directories(found, options.partition_by)
         return _with_bytes_as_text(found) if options.format == "csv" else found
 
     return finish
+
+
+def with_names_of_directories(rows: "DataFrame", names: Sequence[str]) -> "DataFrame":
+    """Returns the rows; those fail whose texts in these columns no name of a directory can hold.
+
+    Spark gives an empty text the directory of null, and file systems refuse a name that is too long.
+    """
+    import pyspark.sql.functions as F  # noqa: N812
+
+    kinds = dict(rows.dtypes)
+    checked = {}
+    for name in names:
+        if kinds.get(name) != "string":
+            continue
+        text = F.col(quoted(name))
+        escaped = F.regexp_replace(text, _ESCAPED, "%00")
+        room = _MOST_OF_A_NAME - len(name.encode()) - 1
+        problem = (
+            F.when(text == "", "is empty, which the name of its directory does not tell from null")
+            .when(text == _OF_NULL, f"is {_OF_NULL}, which stands for null in names of directories")
+            .when(F.octet_length(escaped) > room, f"has more than the {room} bytes that its directory holds")
+        )
+        told = F.concat(F.lit(f"column {name} of partition.by "), problem)
+        remedy = F.lit("; change the value in transform.sql, or remove the column from partition.by")
+        failed = F.raise_error(F.concat(told, remedy)).cast("string")
+        checked[name] = F.when(problem.isNotNull(), failed).otherwise(text)
+    return rows.withColumns(checked) if checked else rows
 
 
 def _with_bytes_as_text(rows: "DataFrame") -> "DataFrame":

@@ -170,6 +170,8 @@ _DEFAULTS: Final[Mapping[tuple[str, Side], Mapping[str, str]]] = {
     },
     ("json", "sink"): JSON_WRITTEN,
     ("xml", "sink"): TIMES_WRITTEN,
+    # An instant in the name of a directory (partition.by) is one in this zone.
+    **{(name, "sink"): {"timeZone": "UTC"} for name in ("parquet", "orc", "avro", "text")},
 }
 """Options with which any reader finds the values that were written, where Spark's own defaults differ."""
 FORMATS: Final[Mapping[str, Format]] = {each.name.lower(): each for each in _ALL}

@@ -34,12 +34,22 @@ T = TypeVar("T")
 
 _BACKOFF_S = 0.2
 _BACKOFF_MAX_S = 5.0
+_SETTINGS = (
+    *("timezone=UTC", "datestyle=ISO", "intervalstyle=postgres", "bytea_output=hex"),
+    *("extra_float_digits=1", "array_nulls=on"),
+)
+"""How sessions write and read values, also where the role or the database has other settings.
+
+Spark's tasks connect with the same.
+"""
 _CONNECT_S = 5
 """The connect timeout per address of the host."""
 _LOCK_S = 5
 """The longest that a statement waits for a lock before cancellation is checked again."""
 _NETWORK_S = 15
 """A server that does not answer at all for this long counts as gone."""
+MOST_OF_A_NAME = 63
+"""The bytes of a name that the database keeps."""
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$.-]{0,126}\Z")
 
 
@@ -66,8 +76,13 @@ class PostgresOptions(SparkOptions):
 
 
 def is_table_name(value: str) -> bool:
-    """Whether it is a table, or ``schema.table``, of plain characters (names are case-sensitive)."""
-    return _TABLE.match(value) is not None and value.count(".") <= 1 and not value.endswith(".")
+    """Whether it is a table, or ``schema.table``, of plain characters (names are case-sensitive).
+
+    The database would cut a longer name, and so take two of them for one.
+    """
+    if _TABLE.match(value) is None or value.count(".") > 1:
+        return False
+    return all(0 < len(part) <= MOST_OF_A_NAME for part in value.split("."))
 
 
 def identifier(table: str) -> "sql.Identifier":
@@ -135,7 +150,7 @@ class Database:
             "keepalives_count": 2,
             "tcp_user_timeout": _NETWORK_S * 1000,
             "options": f"-c idle_in_transaction_session_timeout={idle_ms} -c lock_timeout={_LOCK_S}s "
-            "-c timezone=UTC",
+            f"{' '.join(f'-c {setting}' for setting in _SETTINGS)}",
         }
         self._cancelled = cancelled
         self._say = say

@@ -1,5 +1,6 @@
 """Checks of rows against their table, besides those of the database itself (``postgres_refusals``)."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,9 @@ _WHOLE = ("smallint", "integer", "bigint")
 _REAL = ("real", "double precision", "numeric")
 _SPARK_WHOLE = ("tinyint", "smallint", "int", "bigint")
 _SPARK_REAL = ("float", "double")
+_JSON = ("json", "jsonb")
+_NESTED = ("array<", "struct<", "map<")
+_CLOCK = re.compile(r"time(?:\(\d\))? with(?:out)? time zone")
 _SHOWN: Final = 100
 
 
@@ -57,17 +61,39 @@ def storable(rows: "DataFrame", key: Collection[str] = (), table: Table | None =
 
 
 def check_kinds(types: Sequence[tuple[str, str]], table: Table) -> None:
-    """Raises ``OptionError`` for a column of a type of Spark of which its column can hold no value."""
+    """Raises ``OptionError`` for a column of a type of Spark of which its column can hold no value.
+
+    The database would take some of them without an error: a list or a map as a text in its own notation, and
+    of a timestamp the time.
+    """
     for name, kind in types:
         held = table.columns.get(name, "")
-        is_whole_column = held in _WHOLE
-        if kind in ("void", "string") or not (is_whole_column or held.partition("(")[0] in _REAL):
-            continue
-        is_whole = kind in _SPARK_WHOLE or (kind.startswith("decimal(") and kind.endswith(",0)"))
-        is_number = is_whole or kind in _SPARK_REAL or kind.startswith("decimal(")
-        if not (is_whole if is_whole_column else is_number):
+        if held and (remedy := _why_not(kind, held)):
             reason = f"has column {name} as {kind}, which table {table.name} has as {held}"
-            raise OptionError([Problem("transform.sql", None, reason, "cast it in the SELECT")])
+            raise OptionError([Problem("transform.sql", None, reason, remedy)])
+
+
+def _why_not(kind: str, held: str) -> str:
+    """Returns the remedy if a column of the type ``held`` can hold no value of ``kind``, and otherwise
+    nothing.
+    """
+    if kind in ("void", "string") or held in _JSON:
+        return ""
+    if kind.startswith("array<") and held.endswith("[]"):
+        element = kind[6:-1]
+        # A type of arrays has one pair of brackets, however many dimensions its arrays have.
+        return _why_not(element, held if element.startswith("array<") else held.removesuffix("[]"))
+    if kind.startswith(_NESTED):
+        return "write it by to_json in the SELECT, or alter the type of the column to jsonb"
+    if kind in ("timestamp", "timestamp_ntz") and _CLOCK.fullmatch(held):
+        return "select the time as a text, by date_format, or alter the type of the column"
+    base = held.partition("(")[0]
+    is_whole_column = base in _WHOLE
+    if held.endswith("[]") or not (is_whole_column or base in _REAL):
+        return ""
+    is_whole = kind in _SPARK_WHOLE or (kind.startswith("decimal(") and kind.endswith(",0)"))
+    is_number = is_whole or kind in _SPARK_REAL or kind.startswith("decimal(")
+    return "" if (is_whole if is_whole_column else is_number) else "cast it in the SELECT"
 
 
 def missing(names: Sequence[str], table: Table) -> list[str]:

@@ -82,7 +82,8 @@ def written(value: "Column", kind: "DataType", held: str) -> "Column":
         return F.to_json(value, JSON_WRITTEN)
     match kind:
         case T.BooleanType():
-            return F.when(value, F.lit("t")).when(~value, F.lit("f"))
+            # In a column of text, too, it is the word that PostgreSQL's own cast writes.
+            return F.when(value, F.lit("true")).when(~value, F.lit("false"))
         case T.BinaryType():
             return F.concat(F.lit(r"\x"), F.lower(F.hex(value)))
         case T.TimestampType():

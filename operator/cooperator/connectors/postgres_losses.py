@@ -1,8 +1,9 @@
 """Values of which a column of PostgreSQL would take a part only, without an error.
 
 The database rounds numbers to the scale of a ``numeric``, or to a float, and times to the digits of their
-type; a ``date`` drops the time of a timestamp, and a ``varchar`` spaces that it has no room for. Other values
-that do not fit are refused by the database itself.
+type; a ``date`` drops the time of a timestamp, a ``varchar`` spaces that it has no room for, and a ``name``,
+or a column of one ``char``, whatever it has no room for; an ``oid`` has another number for a negative one.
+Other values that do not fit are refused by the database itself.
 """
 
 import re
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 _NUMERIC: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _TIME: Final = re.compile(r"timestamp(?:\((\d)\))? with(?:out)? time zone")
 _VARCHAR: Final = re.compile(r"character varying\((\d+)\)")
+_BYTES: Final = {"name": 63, '"char"': 1}
+"""Types of texts that are cut after so many bytes."""
+_OID: Final = "oid"
+_MONEY: Final = "numeric(19,2)"
+"""What a ``money`` holds, with the currency of most locales."""
 _FLOATS: Final = {"real": "float", "double precision": "double"}
 _WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
 _MICROS: Final = 6
@@ -38,6 +44,8 @@ def loses(value: "Column", kind: "DataType", held: str) -> "Column | None":
     if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return _of_time(value, kind, held)
     if isinstance(kind, T.StringType):
+        if held in _BYTES:
+            return F.octet_length(value) > _BYTES[held]
         size = _VARCHAR.fullmatch(held)
         if size is None:
             return None
@@ -76,7 +84,9 @@ def _of_number(value: "Column", kind: "DataType", held: str) -> "Column | None":
     name = kind.simpleString()
     if name not in (*_WHOLE, "float", "double") and not isinstance(kind, T.DecimalType):
         return None
-    number = _NUMERIC.fullmatch(held)
+    if held == _OID:
+        return value < 0
+    number = _NUMERIC.fullmatch(_MONEY if held == "money" else held)
     if number is not None:
         scale = int(number[2])
         own = kind.scale if isinstance(kind, T.DecimalType) else 0 if name in _WHOLE else _MAX_DIGITS

@@ -194,7 +194,10 @@ def _moving(
     newest = "(SELECT DISTINCT ON ({key}) * FROM {staging} {some} ORDER BY {key}, {number} DESC) AS newest"
     statements = []
     if DELETED in target.columns:
-        gone = f"(SELECT {{key}} FROM {newest} WHERE {{deleted}})"
+        # Also of keys that have a row again: another batch might have begun between the two, so the new row
+        # has no more of the old one than it would have then.
+        where = "AND" if records is not None else "WHERE"
+        gone = f"(SELECT {{key}} FROM {{staging}} {{some}} {where} {{deleted}})"
         statements.append(sql.SQL(f"DELETE FROM {{table}} WHERE ({{key}}) IN {gone}").format(**parts))
     kept = f"SELECT {{columns}} FROM {newest} {{kept}} ORDER BY {{key}}"
     insert = f"INSERT INTO {{table}} ({{columns}}) {kept} ON CONFLICT ({{key}}) {{then}}"

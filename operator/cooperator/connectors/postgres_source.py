@@ -335,7 +335,10 @@ def described(
         _check_columns("timestamp.column.name", name, options.timestamps, shape.columns)
         followed += options.timestamps
         zoned = any("with time zone" in shape.columns[column] for column in options.timestamps)
-        first = sql.SQL(", ").join(map(sql.Identifier, options.timestamps))
+        first = sql.SQL(", ").join(
+            _moment(column, shape.columns[column], options.timezone if zoned else "")
+            for column in options.timestamps
+        )
         kind = sql.SQL("timestamptz" if zoned else "timestamp")
         parts.append(_Part("timestamp", sql.SQL("coalesce({})::{}").format(first, kind), kind))
         if options.validate_non_null and not set(shape.not_null) & set(options.timestamps):
@@ -364,6 +367,18 @@ def described(
         shape.digest,
         followed,
     )
+
+
+def _moment(column: str, kind: str, zone: str) -> "sql.Composable":
+    """Returns a time of a row's last change; one without a zone is in ``zone``, beside others that have one.
+
+    A cast would take it for one in the zone of the session.
+    """
+    from psycopg import sql
+
+    if not zone or "with time zone" in kind:
+        return sql.Identifier(column)
+    return sql.SQL("({}::timestamp AT TIME ZONE {})").format(sql.Identifier(column), sql.Literal(zone))
 
 
 def _check_columns(option_name: str, table: str, wanted: Sequence[str], columns: Mapping[str, str]) -> None:

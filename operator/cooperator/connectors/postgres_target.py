@@ -10,6 +10,7 @@ from cooperator.connectors.conversion import ConversionOptions
 from cooperator.connectors.dead_letters import treats_rows_alone
 from cooperator.connectors.options import Names, OptionError, Problem, option, refuse
 from cooperator.connectors.postgres import (
+    MOST_OF_A_NAME,
     Database,
     DatabaseUnavailable,
     PostgresOptions,
@@ -200,8 +201,7 @@ def target_of(
         table = database.run(lambda connection: _created(connection, name, statement))
     names = tuple(column for column, _ in columns)
     _check_columns(table, names, options)
-    if options.tolerance == "all":
-        check_kinds(columns, table)
+    check_kinds(columns, table)
     direct = not table.inserts_wait
     rows = TargetTable(name, names, _key(table, names, options), direct, table.digest)
     return FittedTable(table, rows)
@@ -211,11 +211,40 @@ def table_name(options: KafkaToPostgresOptions, topic: str) -> str:
     """Returns the name of the table for rows from a topic. Raises ``OptionError``."""
     name = options.table.replace(SOURCE, topic)
     if not is_table_name(name):
-        remedy = "write a name without {topic}, or put schema. before it"
+        remedy = "write a name without {topic}, of at most 63 characters, or put schema. before it"
         raise _refused(
             "table.name.format", options.table, f"results in {name}, which is not a valid table name", remedy
         )
     return name
+
+
+def refuse_shared_tables(database: Database, options: KafkaToPostgresOptions, topics: Sequence[str]) -> None:
+    """Raises ``OptionError`` if names of several topics are names of one table: with and without its schema.
+
+    Rows of one topic would replace those of another.
+    """
+    names = {topic: table_name(options, topic) for topic in topics}
+    if SOURCE not in options.table or len(names) < 2:
+        return
+    # A table that does not exist yet is created in the first schema of the search path.
+    query = (
+        "SELECT coalesce(to_regclass(quoted)::oid::text, coalesce(schema, current_schema()) || '.' || name) "
+        "FROM unnest(%s::text[], %s::text[], %s::text[]) WITH ORDINALITY AS asked (quoted, schema, name, at) "
+        "ORDER BY at"
+    )
+    parts = [name.rpartition(".") for name in names.values()]
+    asked = (
+        [identifier(name).as_string(None) for name in names.values()],
+        [schema or None for schema, _, _ in parts],
+        [name for _, _, name in parts],
+    )
+    found = database.run(lambda connection: connection.execute(query, asked).fetchall())
+    first: dict[str, str] = {}
+    for topic, (table,) in zip(names, found, strict=True):
+        if (other := first.setdefault(table, topic)) != topic:
+            problem = f"leads topics {other} and {topic} to one table, {names[topic]}"
+            remedy = "use a Connector for each of them, or name the table without {topic} if that is intended"
+            raise _refused("table.name.format", options.table, problem, remedy)
 
 
 def _created(connection: "psycopg.Connection[Any]", name: str, statement: "sql.Composed") -> Table:
@@ -273,8 +302,13 @@ def _key(table: Table, names: Iterable[str], options: KafkaToPostgresOptions) ->
 
 
 def _statement(name: str, columns: Sequence[tuple[str, str]], key: Sequence[str]) -> "sql.Composed":
-    """Returns the statement that would create the table."""
+    """Returns the statement that would create the table. Raises ``OptionError``."""
     from psycopg import sql
+
+    for column, _ in columns:
+        if len(column.encode()) > MOST_OF_A_NAME:
+            problem = f"has the column {column}, of whose name PostgreSQL keeps {MOST_OF_A_NAME} bytes"
+            raise _refused("transform.sql", None, problem, "select it under a shorter name")
 
     def type_of(spark_type: str) -> str:
         if spark_type.startswith("decimal"):

@@ -42,6 +42,7 @@ from cooperator.connectors.postgres_target import (
     Targets,
     Types,
     key_of,
+    refuse_shared_tables,
 )
 from cooperator.connectors.registry import AvroReader, reader_of
 from cooperator.connectors.tasks import TaskContext
@@ -112,6 +113,7 @@ def _parts(
     units = {Partition.of_unit(unit): unit for unit in context.units}
     targets = Targets(database, options)
     topics = sorted({partition.topic for partition in units})
+    refuse_shared_tables(database, options, sorted({*topics, *options.topics}))
     positions = positions_of(options, context.group_id, context.task.connector)
 
     def deliver(unit: str, letters: str) -> None:
