@@ -1,5 +1,6 @@
 """The loop of a task: every offset once and in order, whatever fails, as long as nobody has replaced it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from unittest.mock import patch
@@ -366,8 +367,8 @@ def test_a_batch_without_memory_is_read_in_smaller_ones_at_once() -> None:
     assert task.said == [], "nothing has to be waited for"
 
 
-def test_a_record_that_needs_more_memory_than_there_is_is_named() -> None:
-    log = Log({**dict.fromkeys(UNITS, 12), UNITS[2]: 7})
+def test_a_record_that_needs_more_memory_than_there_is_is_named_and_other_units_go_on() -> None:
+    log = Log(dict.fromkeys(UNITS, 7))
     ends = dict.fromkeys(UNITS, 12)
 
     def fate(batch: int, slot: int) -> tuple[FailureKind | None, bool]:
@@ -376,6 +377,11 @@ def test_a_record_that_needs_more_memory_than_there_is_is_named() -> None:
         return (FailureKind.MEMORY, False) if has_large else (None, True)
 
     task = Task(log, ends, FakeBatches(log, fate))
-    with pytest.raises(BatchFailed, match=r"a-2 at offset 9: .*raise spec\.spark\.heapMb"):
-        task.run()
+    others = [unit for unit in UNITS if unit != UNITS[2]]
+    task.until = lambda: bool(task.loop.apart.aside) and all(log.positions[unit] == 12 for unit in others)
+    task.run()
+    [(unit, aside)] = task.loop.apart.aside.items()
+    assert unit == UNITS[2]
+    assert re.search(r"a-2 at offset 9: .*raise spec\.spark\.heapMb", str(aside.error))
+    assert [log.offsets[unit] for unit in others] == [[*range(7, 12)]] * len(others)
     assert log.offsets[UNITS[2]] == [7, 8], "what is before it arrives"
