@@ -166,6 +166,9 @@ class TestAssignments:
         [_, failed] = member.all(do.PutStatus)
         assert (failed.status.trace, failed.next_attempt_in_ms) == ("no disk", 6_000)
 
+        member.assignment(revoked=[A0], epoch=Epoch(3, 0))
+        assert member.statuses() == [("a-1", TaskState.RESTARTING), ("a-0", TaskState.STOPPING)]
+
 
 class TestConfiguration:
     def test_a_task_waits_until_the_config_log_is_read(self, member):

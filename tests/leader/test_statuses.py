@@ -1,7 +1,9 @@
 """The status log in the leader's decisions: tasks that never started, and statuses of deleted items."""
 
+from dataclasses import replace
+
 from cooperator.leader import events as ev
-from cooperator.model import INSTANCE, TaskId
+from cooperator.model import INSTANCE, Epoch, TaskId
 from cooperator.wire import CommitRecord
 from tests.harness.fake_group import FakeGroup, running_group, tasks
 
@@ -162,6 +164,16 @@ class TestStatuses:
         group.round()
         group.settle()
         assert group.statuses.keys() == known
+
+    def test_statuses_of_a_later_leaders_tasks_stay(self) -> None:
+        """This one was paused, and another one has led since, with connectors that are unknown here."""
+        group = running_group()
+        task, later = TaskId("new", 0), Epoch(group.machine.state.memory.term + 1, 1)
+        group.statuses[task] = replace(group.statuses[TaskId("a", 0)], task=task, epoch=later)
+        group.desire()
+        group.settle()
+        group.advance(10_000)
+        assert group.statuses.keys() == {task}
 
     def test_statuses_of_an_incomplete_connector_stay(self) -> None:
         group = running_group()

@@ -23,7 +23,7 @@ FOUND = (
 """Seeds that broke a promise, or could not come to rest, outside of the fixed ones."""
 FOUND_SINCE = (
     *(848, 3_000_007, 3_003_198, 3_008_635, 3_031_878, 3_032_262, 3_034_990, 3_037_283, 3_040_578),
-    *(3_061_208, 3_072_398, 3_101_015, 3_103_812),
+    *(3_061_208, 3_072_398, 3_101_015, 3_103_812, 3_117_799, 3_120_425, 3_121_710),
 )
 """Later ones: their worlds are what any seed's are."""
 

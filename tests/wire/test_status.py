@@ -130,10 +130,12 @@ def test_a_late_goodbye_does_not_hide_the_next_incarnation() -> None:
 
     assert not apply_status(statuses, goodbye)
     assert statuses[TASK].worker == "lake-1"
-    # Its own last word always counts, whatever the epoch; and a goodbye to what has ended harms nobody.
+    # Its own last word always counts, whatever the epoch; and a goodbye to what has ended harms nobody,
+    # unless it is known to be of an earlier round.
     assert apply_status(dict(statuses), replace(goodbye, worker="lake-1"))
     ended = {TASK: replace(statuses[TASK], state=TaskState.STOPPED)}
-    assert apply_status(ended, goodbye)
+    assert not apply_status(ended, goodbye)
+    assert apply_status(ended, replace(goodbye, epoch=Epoch(2, 7)))
     # The same round is not an earlier one. Round 9 of the term is later, as is any round of the next term.
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 8)))
     assert apply_status(dict(statuses), replace(goodbye, epoch=Epoch(3, 9)))
@@ -147,7 +149,17 @@ def test_a_record_that_waited_for_the_broker_does_not_hide_the_next_owner() -> N
 
     assert not apply_status(statuses, late)
     assert statuses[TASK].worker == "lake-1"
-    # Rounds count from the beginning when the topics of a group are created again: then its time is later.
+    # Within a term rounds decide: the clock of lake-1's machine may have been set back.
+    assert not apply_status(statuses, replace(late, at_ms=3_000))
+    assert not apply_status(statuses, replace(late, epoch=Epoch(1, 9)))
+    # Terms count from the beginning when the topics of a group are created again: then its time is later.
     assert apply_status(dict(statuses), replace(late, epoch=Epoch(1, 1), at_ms=3_000))
     # A stock worker's record has neither a term nor a time.
     assert apply_status(dict(statuses), replace(late, epoch=Epoch(0, 9), at_ms=0))
+
+
+def test_the_loser_of_two_that_run_a_task_does_not_hide_the_winner() -> None:
+    """The leader takes the task from lake-0, which says so later, and under an older round."""
+    statuses = {TASK: replace(RUNNING, worker="lake-1", epoch=Epoch(3, 8), at_ms=2_000)}
+    for state in (TaskState.STOPPING, TaskState.UNASSIGNED):
+        assert not apply_status(statuses, replace(RUNNING, state=state, epoch=Epoch(2, 9), at_ms=3_000))

@@ -115,8 +115,7 @@ class Learner:
             self._tell(None, f"assignment {assignment.epoch} repeated")
             return
         self._tell(None, f"assignment {assignment.epoch} taken")
-        if state.applied is None or assignment.epoch.term != state.applied.term:
-            self.out += say_again(state)
+        has_new_leader = state.applied is None or assignment.epoch.term != state.applied.term
         state.applied = assignment.epoch
         state.member_id = assignment.member_id
         state.lease_ms = assignment.lease_ms
@@ -148,6 +147,8 @@ class Learner:
                     needs_offset=assignment.config_offset,
                 )
             self._tell(task, f"assigned by {assignment.epoch}")
+        if has_new_leader:
+            self.out += say_again(state)
 
     def _prove_lease(self, sent_at_ms: int) -> None:
         state = self._state

@@ -41,12 +41,13 @@ def say(
 
 
 def say_again(state: State) -> list[Instruction]:
-    """The instructions to write the last status of each owned task once more.
+    """The instructions to write the last status of each task that is kept once more.
 
     A new leader reads the log from its beginning, where only the last record of a task may be left. That can
     be one which waited for the broker in the previous owner, and arrived after that of the present one.
     """
-    return [_put(task.said, state.now_ms) for task in state.tasks.values() if task.said is not None]
+    kept = [task.said for task in state.tasks.values() if task.keep]
+    return [_put(said, state.now_ms) for said in kept if said is not None]
 
 
 def _put(said: Said, now_ms: int) -> PutStatus:

@@ -47,7 +47,11 @@ class Leftovers:
         self, statuses: Mapping[TaskId, TaskStatus], state: LeaderState, now_ms: int
     ) -> tuple[TaskId, ...]:
         """The items whose statuses are to be forgotten now."""
-        unneeded = {task for task in statuses if not _is_configured(state.config, task)}
+        unneeded = {
+            task
+            for task, status in statuses.items()
+            if not _is_configured(state.config, task) and not _is_of_a_later_leader(status, state)
+        }
         found = unneeded - _in_use(state, now_ms)
         self.suspected = bool(unneeded) or not self._was_clean
         self._was_clean = not unneeded
@@ -68,6 +72,11 @@ def _in_use(state: LeaderState, now_ms: int) -> frozenset[TaskId]:
         for task in entry.tasks
     ]
     return frozenset(task for task in held if not _is_configured(state.config, task))
+
+
+def _is_of_a_later_leader(status: TaskStatus, state: LeaderState) -> bool:
+    """Whether somebody else leads by now, who may know connectors that are unknown here."""
+    return status.epoch is not None and status.epoch.term > state.memory.term
 
 
 def _is_configured(config: ClusterConfig, task: TaskId) -> bool:

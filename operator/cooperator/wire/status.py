@@ -28,6 +28,7 @@ _STOCK: Final = MappingProxyType(
     }
 )
 _ENDED: Final = frozenset({TaskState.UNASSIGNED, TaskState.STOPPED, TaskState.HELD})
+_ENDING: Final = _ENDED | {TaskState.STOPPING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +126,20 @@ def _task_of(key: str) -> TaskId | None:
 def supersedes(new: TaskStatus, old: TaskStatus | None) -> bool:
     """Whether ``new``, read later, replaces ``old``.
 
-    It does, unless it is another worker's late record of an older round: of a task that has ended, while it
-    is alive in the newer round, or written earlier by the clocks, too. Members write independently, so their
-    records may arrive in any order. The round alone does not decide, since rounds count from the beginning
-    when the topics of a group are created again.
+    It does, unless it is another worker's late record of an older round: members write independently, so
+    their records may arrive in any order. Between two terms the round alone does not decide, since terms
+    count from the beginning when the topics of a group are created again: there a record is late if the task
+    ends by it, and is alive in the newer round, or if it is older by the clocks, too.
     """
     if old is None or new.worker == old.worker or new.epoch is None or old.epoch is None:
         return True
     if not new.epoch < old.epoch:
         return True
-    has_ended = new.state in _ENDED and old.state not in _ENDED
+    if new.epoch.term == old.epoch.term:
+        return False
+    ends = new.state in _ENDING and old.state not in _ENDED
     # A stock worker's record has no time.
-    return not (has_ended or 0 < new.at_ms <= old.at_ms)
+    return not (ends or 0 < new.at_ms <= old.at_ms)
 
 
 def apply_status(statuses: dict[TaskId, TaskStatus], entry: TaskStatus | StatusTombstone | Unknown) -> bool:
