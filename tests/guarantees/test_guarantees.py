@@ -19,7 +19,7 @@ LONG = {
     ),
     "jvm": pytest.mark.long(
         "tests/runtime/test_pipelines.py::"
-        "test_a_jvm_that_dies_fails_its_tasks_and_the_next_start_brings_a_new_one"
+        "test_a_jvm_that_dies_is_replaced_and_its_tasks_go_on_in_the_same_attempt"
     ),
     "frozen": pytest.mark.long(
         "tests/runtime/test_fence.py::"

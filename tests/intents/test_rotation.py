@@ -1,5 +1,7 @@
 """Files are as large as asked for, and no record waits longer than asked for."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,7 +82,9 @@ def test_a_loop_sees_news_of_a_unit_when_its_file_is_due() -> None:
             self.partitions, self.interval_ms = frozenset([A, B]), 100
             self.looks = [{A: 3, B: 1}, {A: 12, B: 1}, {A: 12, B: 1}]
 
-        def wait(self, positions: object, ids: object = None) -> dict[Partition, int]:
+        def wait(
+            self, positions: object, ids: object = None, until_s: float = math.inf
+        ) -> dict[Partition, int]:
             return self.looks.pop(0) if self.looks else {}
 
     seconds = iter([0.0, 1.0, 60.0])

@@ -105,8 +105,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = {
         name for item in session.items for name in ("cluster", "two_nodes", "helm") if _needs(item, name)
     }
+    needs_s3 = any(hasattr(getattr(item, "module", None), "S3Server") for item in session.items)
     # Parts that cannot be made fail the tests that need them, with the reason; the others are run.
     try:
+        if needs_s3:
+            from tests.runtime.s3_server import program
+
+            with suppress(AssertionError):
+                program()
         with suppress(NotBuilt):
             if "helm" in needed:
                 helms.helm()

@@ -98,7 +98,7 @@ def test_all_columns_are_written(session: Any, cluster: Cluster, unique: str) ->
     assert row.timestamp.timestamp() == 1.234
 
 
-def test_a_row_that_fails_in_the_middle_of_a_slot_leaves_neither_rows_nor_positions(
+def test_a_row_that_fails_in_the_middle_of_a_slot_leaves_neither_rows_nor_positions_of_its_unit(
     session: Any, cluster: Cluster, unique: str
 ) -> None:
     places = cluster.create(unique, 4)
@@ -106,24 +106,18 @@ def test_a_row_that_fails_in_the_middle_of_a_slot_leaves_neither_rows_nor_positi
     fails = f"IF(value = '{places[1]}:60', raise_error('a bad row'), value) AS value"
     transform = copy_to(f"{unique}-out", "key", fails)
     with Task(session, cluster, unique, places, transform, slot_size=150) as task:
-        task.thread.join(60)
-    assert isinstance(task.error, BatchFailed)
-    assert "a bad row" in str(task.error)
-    bad = next(slot for slot in bad_slots(places, task) if places[1] in slot)
-    reached = task.reached()
-    assert all(reached[place] == (0 if place in bad else 100) for place in places), reached
-    assert task.values() == values_of([place for place in places if place not in bad], 100)
+        aside = eventually(lambda: task.loop.apart.aside, 60)
+        assert aside.keys() == {places[1]}
+        assert isinstance(aside[places[1]].error, BatchFailed)
+        assert "a bad row" in str(aside[places[1]].error)
+        wanted = {place: 0 if place == places[1] else 100 for place in places}
+        eventually(lambda: task.reached() == wanted, 60)
+    assert task.values() == values_of([place for place in places if place != places[1]], 100)
     # The failed slot's records are aborted, so that readers need not wait for it.
     assert cluster.end(Partition(task.output, 0)) == cluster.end(Partition(task.output, 0), committed=True)
     with Task(session, cluster, unique, places) as again:
         eventually(lambda: again.reached() == dict.fromkeys(places, 100), 60)
     assert again.values() == values_of(places, 100)
-
-
-def bad_slots(places: list[Partition], task: Task) -> list[set[Partition]]:
-    """The slots of equal ranges: dealt out one after the other."""
-    slots = task.loop.grouping.slots
-    return [{place for place in places if place.number % slots == slot} for slot in range(slots)]
 
 
 def test_a_batch_that_is_cancelled_in_mid_transaction_leaves_neither(
@@ -203,15 +197,18 @@ def test_a_broker_that_is_killed_and_comes_back_costs_nothing_and_doubles_nothin
     assert task.error is None
 
 
-def test_deleted_offsets_end_the_task_with_the_unit(session: Any, cluster: Cluster, unique: str) -> None:
+def test_deleted_offsets_are_named_with_the_unit_and_others_go_on(
+    session: Any, cluster: Cluster, unique: str
+) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 10)
     cluster.delete_before(places[1], 5)
     with Task(session, cluster, unique, places) as task:
-        task.thread.join(60)
-    assert isinstance(task.error, BatchFailed)
-    assert f"offsets 0 to 10 of {unique}-1 cannot be read at 0" in str(task.error)
-    assert task.reached() == dict.fromkeys(places, 0)
+        aside = eventually(lambda: task.loop.apart.aside, 60)
+        assert aside.keys() == {places[1]}
+        assert isinstance(aside[places[1]].error, BatchFailed)
+        assert f"offsets 0 to 10 of {unique}-1 cannot be read at 0" in str(aside[places[1]].error)
+        eventually(lambda: task.reached() == {places[0]: 10, places[1]: 0}, 60)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Slots of Spark copy rows into PostgreSQL: rows and positions are committed together, or not at all."""
 
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -82,18 +83,18 @@ def test_old_and_new_records_are_copied_in_order_by_slots_that_keep_their_connec
     eventually(lambda: not backends(), what="its connections are closed at its end")
 
 
-def test_a_row_that_fails_leaves_neither_rows_nor_positions_of_its_slot(
+def test_a_row_that_fails_leaves_neither_rows_nor_positions_of_its_unit(
     session: Any, cluster: Cluster, postgres: Postgres, table: str, unique: str
 ) -> None:
     places = cluster.create(unique, 2)
     cluster.fill(places, 100)
     fails = f"IF(value = '{places[1]}:60', raise_error('a bad row'), CAST(value AS STRING)) AS value"
     with CopyTask(session, cluster, postgres, table, places, [fails], slot_size=10) as task:
-        task.thread.join(60)
-    assert isinstance(task.error, BatchFailed)
-    assert f"units {places[1]}: " in str(task.error)
-    assert "a bad row" in str(task.error)
-    assert task.reached(postgres) == {places[0]: 100, places[1]: 0}
+        aside = eventually(lambda: task.loop.apart.aside, 60, f"{task.error} {task.said}")
+        assert aside.keys() == {places[1]}
+        assert isinstance(aside[places[1]].error, BatchFailed)
+        assert re.search(rf"units {places[1]}: .*a bad row", str(aside[places[1]].error), re.DOTALL)
+        eventually(lambda: task.reached(postgres) == {places[0]: 100, places[1]: 0}, 60, f"{task.said}")
     assert values(postgres, table) == values_of(places[:1], 100)
 
 

@@ -364,7 +364,11 @@ def test_ordinary_options_pass_under_sparks_own_names() -> None:
         "maxFilesPerTrigger": "3",
         "compression": "gzip",
     }
-    assert options.of_sink(0) == {"path": "/data/my%20out", "compression": "ZSTD"}
+    assert options.of_sink(0) == {
+        **defaults("parquet", "sink"),
+        "path": "/data/my%20out",
+        "compression": "ZSTD",
+    }
 
 
 def test_a_connector_overrides_a_default_however_it_is_spelled() -> None:
