@@ -42,6 +42,7 @@ RUNNING = (
 RESOURCES = parse(MANIFESTS, "manifests.yaml")
 LAKE = Key("Worker", "default", "lake")
 MOST_PAGES = 12
+OF_ANOTHER = "the number of another process"
 """More than any of the operations needs."""
 LOCKS = {".lock", "host.lock"}
 """Files that may be made although nothing else can be written; they have no contents of their own."""
@@ -258,7 +259,7 @@ def test_a_cluster_on_a_full_disk_says_so_and_goes_on_once_there_is_space(tmp_pa
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("left", ["", "not a number\n", f"{os.getpid()}\n", None])
+@pytest.mark.parametrize("left", ["", "not a number\n", OF_ANOTHER, None])
 def test_a_broker_whose_number_was_not_written_down_is_found(tmp_path: Path, left: str | None) -> None:
     broker = EmbeddedBroker(tmp_path / "broker", detached=True)
     broker.start()
@@ -267,7 +268,7 @@ def test_a_broker_whose_number_was_not_written_down_is_found(tmp_path: Path, lef
         if left is None:
             broker._pid_file.unlink()
         else:
-            broker._pid_file.write_text(left)
+            broker._pid_file.write_text(f"{os.getpid()}\n" if left == OF_ANOTHER else left)
         later = EmbeddedBroker(tmp_path / "broker", detached=True)
         assert later.pid is None
         later.start()
