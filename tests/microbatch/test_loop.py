@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cooperator.connectors.base import ServiceAway
 from cooperator.connectors.microbatch import apart
 from cooperator.connectors.microbatch import loop as loop_module
 from cooperator.connectors.microbatch.batches import (
@@ -208,6 +209,53 @@ def test_a_unit_that_failed_for_good_is_tried_again_and_goes_on() -> None:
         return log.positions == ends
 
     task.until = is_mended
+    with patch.object(apart, "_AGAIN_S", (0.0,)):
+        task.run()
+    assert log.offsets == whole(ends)
+    assert not task.loop.apart.aside
+
+
+class WaitingBatches(FakeBatches):
+    """Records of the units in ``needy`` need a service that is away."""
+
+    needy: frozenset[Partition] = frozenset()
+
+    def run(
+        self,
+        session: str,
+        slots: Sequence[Sequence[OffsetRange]],
+        records: Mapping[Partition, PositionRecord],
+    ) -> Outcome:
+        if any(each.partition in self.needy and each.size for slot in slots for each in slot):
+            raise ServiceAway("waiting for the registry")
+        return super().run(session, slots, records)
+
+
+def test_units_that_need_a_service_that_is_away_stop_no_others() -> None:
+    log, ends = Log(), dict.fromkeys(UNITS, 9)
+    batches = WaitingBatches(log)
+    batches.needy = frozenset(UNITS[:2])
+    task = Task(log, ends, batches)
+    task.until = lambda: {log.positions.get(unit) for unit in UNITS[2:]} == {9}
+    task.run()
+    assert not any(log.offsets.get(unit) for unit in UNITS[:2])
+
+
+@pytest.mark.parametrize("tries", [1, 20])
+def test_a_task_waits_for_a_service_as_long_as_it_takes_and_goes_on_by_itself(tries: int) -> None:
+    log, ends = Log(), dict.fromkeys(UNITS, 9)
+    batches = WaitingBatches(log)
+    batches.needy = frozenset(UNITS)
+    task = Task(log, ends, batches)
+
+    def is_done() -> bool:
+        aside = task.loop.apart.aside
+        if aside.keys() == set(UNITS) and max(each.failures for each in aside.values()) >= tries:
+            assert {str(each.error) for each in aside.values()} == {"waiting for the registry"}
+            batches.needy = frozenset()
+        return log.positions == ends
+
+    task.until = is_done
     with patch.object(apart, "_AGAIN_S", (0.0,)):
         task.run()
     assert log.offsets == whole(ends)

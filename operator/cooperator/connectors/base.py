@@ -130,6 +130,10 @@ class Cancelled(Exception):
     """The unit is being stopped, so the pending open or wait was abandoned."""
 
 
+class ServiceAway(ConnectionError):
+    """A service that a task needs does not answer now; the message says which, and why. It is waited for."""
+
+
 class Connector(ABC, Generic[O]):
     """A connector class. Instances hold no state: everything is in the arguments."""
 

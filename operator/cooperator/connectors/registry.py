@@ -6,14 +6,18 @@ lacks.
 """
 
 import re
+import ssl
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from pydantic import AfterValidator
 
+from cooperator.connectors.base import ServiceAway
 from cooperator.connectors.options import OptionError, Problem, option, refuse
 from cooperator.connectors.spark import SparkOptions
 
@@ -21,7 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-_TIMEOUT_S = 10
+_TIMEOUT_S = 5
+_AGAIN_S = 2.0
+"""A registry that did not answer is not asked again for so long: records of other schemas go on meanwhile."""
+_BUSY = (408, 425, 429)
+_SHOWN = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _UNNAMED = re.compile(r"[^A-Za-z0-9_]")
 _SIMPLE = {
@@ -87,10 +95,42 @@ class RegistryOptions(SparkOptions):
 def registry_client(options: RegistryOptions) -> "SchemaRegistryClient":
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-    config: dict[str, Any] = {"url": options.registry_url, "timeout": _TIMEOUT_S}
+    # The loop of the task tries again, and shows what it waits for.
+    config: dict[str, Any] = {"url": options.registry_url, "timeout": _TIMEOUT_S, "max.retries": 0}
     if options.registry_auth:
         config["basic.auth.user.info"] = options.registry_auth
     return SchemaRegistryClient(config)
+
+
+@contextmanager
+def waiting_for(url: str) -> "Iterator[None]":
+    """Raises ``ServiceAway`` for errors of a registry that pass: it is not reached, or cannot answer now."""
+    from confluent_kafka.schema_registry.common._httpx_compat import httpx
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    try:
+        yield
+    except SchemaRegistryError as error:
+        if error.http_status_code < 500 and error.http_status_code not in _BUSY:
+            raise
+        raise _away(url, f"it answers {error.http_status_code}: {error.error_message}") from error
+    except httpx.TransportError as error:
+        if _is_about_a_certificate(error):
+            raise
+        raise _away(url, str(error) or type(error).__name__) from error
+
+
+def _away(url: str, cause: str) -> ServiceAway:
+    remedy = "start it, or correct schema.registry.url"
+    return ServiceAway(f"waiting for the schema registry {url} ({cause[:_SHOWN]}); {remedy}")
+
+
+def _is_about_a_certificate(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class _Loaded(NamedTuple):
@@ -104,8 +144,18 @@ class _Loaded(NamedTuple):
 class AvroReader:
     """Reads values of any schema in the registry. It is thread-safe."""
 
-    def __init__(self, client: "SchemaRegistryClient") -> None:
+    def __init__(
+        self,
+        client: "SchemaRegistryClient",
+        url: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``url`` is shown while the registry is waited for; ``clock`` returns seconds."""
         self._client = client
+        self._url = url
+        self._clock = clock
+        self._away: ServiceAway | None = None
+        self._ask_at_s = 0.0
         self._lock = threading.Lock()
         self._known: dict[int, _Loaded] = {}
         self._unusable: dict[int, str] = {}
@@ -121,7 +171,7 @@ class AvroReader:
     def __call__(self, data: bytes) -> "tuple[pa.DataType, Any]":
         """Returns the type of a value and the value.
 
-        Raises ``Undecodable``, and errors of the registry.
+        Raises ``Undecodable``, ``ServiceAway``, and errors of the registry.
         """
         from io import BytesIO
 
@@ -151,7 +201,7 @@ class AvroReader:
                 raise Undecodable(self._unusable[schema_id])
             if schema_id not in self._known:
                 try:
-                    self._known[schema_id] = _loaded(self._client, schema_id)
+                    self._known[schema_id] = self._asked(schema_id)
                 except SchemaRegistryError as error:
                     if error.http_status_code != 404:
                         raise
@@ -162,10 +212,22 @@ class AvroReader:
                     raise
             return self._known[schema_id]
 
+    def _asked(self, schema_id: int) -> _Loaded:
+        if self._away is not None and self._clock() < self._ask_at_s:
+            raise ServiceAway(str(self._away))
+        try:
+            with waiting_for(self._url):
+                found = _loaded(self._client, schema_id)
+        except ServiceAway as error:
+            self._away, self._ask_at_s = error, self._clock() + _AGAIN_S
+            raise
+        self._away = None
+        return found
+
 
 def reader_of(options: RegistryOptions) -> AvroReader | None:
     """Returns a reader for the options' registry; None: there is none."""
-    return AvroReader(registry_client(options)) if options.registry_url else None
+    return AvroReader(registry_client(options), options.registry_url) if options.registry_url else None
 
 
 def _loaded(client: "SchemaRegistryClient", schema_id: int) -> _Loaded:

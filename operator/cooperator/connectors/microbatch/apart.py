@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from cooperator.connectors.base import ServiceAway
 from cooperator.connectors.microbatch.ranges import Partition
 
 _AGAIN_S: Final = (5.0, 5.0, 5.0, 5.0, 10.0, 20.0, 30.0)
@@ -43,13 +44,15 @@ class Apart:
 
     def set_aside(self, unit: Partition, error: Exception, now_s: float) -> None:
         failures = self.aside[unit].failures + 1 if unit in self.aside else 1
-        wait_s = _AGAIN_S[min(failures, len(_AGAIN_S)) - 1]
+        tries = 1 if isinstance(error, ServiceAway) else failures
+        wait_s = _AGAIN_S[min(tries, len(_AGAIN_S)) - 1]
         self.aside = {**self.aside, unit: Aside(error, now_s + wait_s, failures)}
 
     def are_all(self, units: Collection[Partition]) -> bool:
-        """Whether no unit of these is left that could get through."""
-        hopeless = len(self.aside) >= _MOST and not self._has_through
-        return hopeless or self.aside.keys() >= set(units)
+        """Whether no unit of these is left that could get through; one that waits for a service could."""
+        failed = {unit for unit, each in self.aside.items() if not isinstance(each.error, ServiceAway)}
+        hopeless = len(failed) >= _MOST and not self._has_through
+        return hopeless or failed >= set(units)
 
     def active(self, positions: Mapping[Partition, int], now_s: float) -> dict[Partition, int]:
         """Returns the positions of units that are not set aside, or due again."""

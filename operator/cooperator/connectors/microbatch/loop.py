@@ -8,6 +8,7 @@ positions.
 Units do not wait for each other. A unit whose first offset cannot be asked for begins later. After a failure
 that another try would repeat, the units of the failed slot are tried in halves, until those that fail alone
 are *set aside*: the others go on, and they are tried again after a while. The task fails with the last one.
+A unit that needs a service that is away is set aside as long as it is, which never fails the task.
 """
 
 import logging
@@ -18,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cooperator.connectors.base import Cancelled
+from cooperator.connectors.base import Cancelled, ServiceAway
 from cooperator.connectors.microbatch.apart import Apart
 from cooperator.connectors.microbatch.batches import (
     Batches,
@@ -278,6 +279,12 @@ class TaskLoop:
             outcome = self.batches.run(owned.session, slots, records)
         except OptionError as error:
             self._part(chosen, error)
+            return False
+        except ServiceAway as error:
+            if any(each.size for each in chosen):
+                self._part(chosen, error)
+            else:
+                self._note(str(error))
             return False
         self.counts.rows += outcome.rows
         if outcome.failures:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 from cooperator.connectors.encoding import Converter, EncodingOptions, connect_schema
 from cooperator.connectors.options import OptionError, Problem
 from cooperator.connectors.postgres_source import SourceTable
-from cooperator.connectors.registry import avro_schema, registered, registry_client, schema_name
+from cooperator.connectors.registry import (
+    avro_schema,
+    registered,
+    registry_client,
+    schema_name,
+    waiting_for,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +41,8 @@ class RecordForms:
     def specs(self) -> dict[str, Any]:
         """Returns the forms as ``RowEncoder.java`` reads them.
 
-        The first call registers schemas of Avro. Raises errors of the registry, and ``OptionError`` for a
-        schema that does not go with those of earlier records.
+        The first call registers schemas of Avro. Raises ``ServiceAway``, errors of the registry, and
+        ``OptionError`` for a schema that does not go with those of earlier records.
         """
         if not self._is_registered:
             for part, form in (("key", self._key), ("value", self._value)):
@@ -50,7 +56,8 @@ class RecordForms:
 
         subject = f"{self._topic}-{part}"
         try:
-            return registered(registry_client(self._options), subject, schema)
+            with waiting_for(self._options.registry_url):
+                return registered(registry_client(self._options), subject, schema)
         except SchemaRegistryError as error:
             if error.http_status_code != _INCOMPATIBLE:
                 raise
