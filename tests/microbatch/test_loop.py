@@ -219,6 +219,7 @@ class WaitingBatches(FakeBatches):
     """Records of the units in ``needy`` need a service that is away."""
 
     needy: frozenset[Partition] = frozenset()
+    raised = 0
 
     def run(
         self,
@@ -227,6 +228,7 @@ class WaitingBatches(FakeBatches):
         records: Mapping[Partition, PositionRecord],
     ) -> Outcome:
         if any(each.partition in self.needy and each.size for slot in slots for each in slot):
+            self.raised += 1
             raise ServiceAway("waiting for the registry")
         return super().run(session, slots, records)
 
@@ -260,6 +262,7 @@ def test_a_task_waits_for_a_service_as_long_as_it_takes_and_goes_on_by_itself(tr
         task.run()
     assert log.offsets == whole(ends)
     assert not task.loop.apart.aside
+    assert batches.raised < tries + 3 * len(UNITS), "those that wait for one service are one try"
 
 
 class PostponingBatches(FakeBatches):

@@ -48,9 +48,13 @@ class Apart:
         wait_s = _AGAIN_S[min(tries, len(_AGAIN_S)) - 1]
         self.aside = {**self.aside, unit: Aside(error, now_s + wait_s, failures)}
 
+    def waits(self, unit: Partition) -> bool:
+        """Whether it was set aside since it needs a service that is away."""
+        return unit in self.aside and isinstance(self.aside[unit].error, ServiceAway)
+
     def are_all(self, units: Collection[Partition]) -> bool:
         """Whether no unit of these is left that could get through; one that waits for a service could."""
-        failed = {unit for unit, each in self.aside.items() if not isinstance(each.error, ServiceAway)}
+        failed = {unit for unit in self.aside if not self.waits(unit)}
         hopeless = len(failed) >= _MOST and not self._has_through
         return hopeless or failed >= set(units)
 
@@ -62,7 +66,8 @@ class Apart:
     def next(self, active: Mapping[Partition, int], ends: Mapping[Partition, int]) -> Collection[Partition]:
         """Returns the units of the next batch: those of one group, or one that is due again, or all others.
 
-        A group, or a unit, without anything to read is passed over.
+        Those that wait for a service are tried together, as it is mostly one. A group, or a unit, without
+        anything to read is passed over.
         """
 
         def has_more(unit: Partition) -> bool:
@@ -72,7 +77,11 @@ class Apart:
             group = self._groups.popleft()
             if any(map(has_more, group)):
                 return group & active.keys()
-        for unit in sorted(self.aside.keys() & active.keys()):
+        due = sorted(self.aside.keys() & active.keys())
+        waiting = [unit for unit in due if self.waits(unit) and has_more(unit)]
+        if waiting:
+            return waiting
+        for unit in due:
             if has_more(unit):
                 return (unit,)
             if unit in ends:

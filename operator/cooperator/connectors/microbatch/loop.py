@@ -377,10 +377,12 @@ class TaskLoop:
         units = sorted({each.partition for each in ranges})
         self.counts.failures += 1
         log.info("%s: %s", ", ".join(map(str, units)), error)
-        if len(units) > 1:
+        is_still_away = isinstance(error, ServiceAway) and all(map(self.apart.waits, units))
+        if len(units) > 1 and not is_still_away:
             self.apart.split(units)
-        else:
-            self._set_aside(units[0], error)
+            return
+        for unit in units:
+            self._set_aside(unit, error)
 
     def _note(self, text: str) -> None:
         self._failed += 1
