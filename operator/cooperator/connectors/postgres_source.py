@@ -38,6 +38,14 @@ if TYPE_CHECKING:
 
 ORIGIN: Final = "origin"
 """The member of a position's JSON that users neither see nor set."""
+_EARLIEST_LOCAL: Final = (
+    "(SELECT least(at AT TIME ZONE {zone}, (SELECT min((to_timestamp(((floor(extract(epoch FROM at) / 900) "
+    "+ quarter) * 900)::double precision) AT TIME ZONE {zone}) - interval '1 microsecond') "
+    "FROM generate_series(1, 12) AS quarter)) FROM (SELECT {at} AS at) AS now)"
+)
+"""The time before which no row is written any more, for columns without a zone. Clocks go
+back at a quarter of an hour, by three hours at most; before that it stays below the time that they go back
+to, which comes again."""
 _MOST_SHOWN: Final = 5
 """The tables that a message names."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
@@ -248,7 +256,7 @@ class SourceTable:
             sql.Literal(self.delay_ms / 1000)
         )
         if part.type.as_string(None) == "timestamp":
-            delayed = sql.SQL("(({}) AT TIME ZONE {})").format(delayed, sql.Literal(self.timezone))
+            delayed = sql.SQL(_EARLIEST_LOCAL).format(at=delayed, zone=sql.Literal(self.timezone))
         return sql.SQL("json_build_object({}, ({})::text)::text").format(sql.Literal(part.name), delayed)
 
     def end(self, start: str, ceiling: str, limit: int) -> "sql.Composed":
