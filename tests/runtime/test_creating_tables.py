@@ -108,9 +108,7 @@ def test_a_column_whose_name_the_database_would_cut_is_refused(
     config |= {"table.name.format": table, "auto.create": "true"}
     options = parse(KafkaToPostgresOptions, {**config, **postgres.config})
     with closing(Database(options, "creator", threading.Event(), lambda text: None)) as database:
-        refused = (
-            rf"has the column {name}, of whose name PostgreSQL keeps 63 bytes; select it under"
-        )
+        refused = rf"has the column {name}, of whose name PostgreSQL keeps 63 bytes; select it under"
         with pytest.raises(OptionError, match=refused):
             target_of(database, [("id", "int"), (name, "string")], options, "t")
         [(found,)] = postgres.query(f"SELECT to_regclass('{table}')")
