@@ -3,15 +3,16 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg import sql
 
-from cooperator.connectors.options import parse
+from cooperator.connectors.options import OptionError, parse
 from cooperator.connectors.postgres import Database, PostgresOptions, create_table, identifier
+from cooperator.connectors.postgres_target import KafkaToPostgresOptions, target_of
 from cooperator.model import TaskId
 from tests.harness.support import eventually
 from tests.runtime.postgres import Postgres
@@ -96,3 +97,20 @@ def test_two_tasks_that_start_at_once_create_their_table_and_that_of_positions_a
     assert spark.unharmed(tasks), spark.heard.traces
     assert postgres.query(f"SELECT id FROM {table} ORDER BY id") == [(number,) for number in range(10)]
     spark.stop(*tasks)
+
+
+@pytest.mark.parametrize("name", ["c" * 64, "ä" * 32])
+def test_a_column_whose_name_the_database_would_cut_is_refused(
+    postgres: Postgres, unique: str, name: str
+) -> None:
+    table = f"t{unique.replace('-', '_')}"
+    config = {"connector.class": "kafka-to-postgres", "topics": "t", "bootstrap.servers": "unused:1"}
+    config |= {"table.name.format": table, "auto.create": "true"}
+    options = parse(KafkaToPostgresOptions, {**config, **postgres.config})
+    with closing(Database(options, "creator", threading.Event(), lambda text: None)) as database:
+        refused = rf"has the column {name}, of whose name PostgreSQL keeps 63 bytes; select it under"
+        with pytest.raises(OptionError, match=refused):
+            target_of(database, [("id", "int"), (name, "string")], options, "t")
+        [(found,)] = postgres.query(f"SELECT to_regclass('{table}')")
+        assert found is None
+        target_of(database, [("id", "int"), (name[:-1], "string")], options, "t")

@@ -190,6 +190,20 @@ def test_tables_that_are_created_later_become_units_with_topics_of_their_own(
     spark.stop(instance, task, TaskId(unique, 1))
 
 
+def test_a_table_of_any_name_is_read_by_a_pattern(spark: SparkBench, postgres: Postgres, unique: str) -> None:
+    schema = f"{table_of(unique)} $ß"
+    names = ["größe x", "1st", "pay$me", 'say ""hi""', "a.b", "50%%", "it's {table}"]
+    postgres.query(f'CREATE SCHEMA "{schema}"')
+    for number, name in enumerate(names):
+        postgres.query(f'CREATE TABLE "{schema}"."{name}" (id serial PRIMARY KEY, number integer)')
+        postgres.query(f'INSERT INTO "{schema}"."{name}" (number) VALUES ({number})')
+    config = source(postgres, topic=unique, **{"tables.regex": f"{table_of(unique)} [$]ß[.].*"})
+    tasks = spark.start_connector(unique, config, len(names))
+    eventually(lambda: {value["number"] for value in values(spark, unique)} == set(range(len(names))), 60)
+    assert spark.unharmed(tasks)
+    spark.stop(*tasks)
+
+
 def test_tables_of_one_name_get_no_topic_together_unless_that_is_said(
     spark: SparkBench, postgres: Postgres, unique: str
 ) -> None:

@@ -1,5 +1,6 @@
 """An instance writes task configurations, and the values that may never change, beside the checkpoints."""
 
+import re
 import string
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -61,9 +62,11 @@ def test_each_partition_of_a_legal_topic_is_a_unit(topic: str) -> None:
     assert checkpoint(Path("checkpoints"), "c", unit) == Path("checkpoints") / "c" / unit
 
 
-@pytest.mark.parametrize("units", [["a", "a"], ["../a"], ["a/b"], [""], ["a,b"], ["."], [".."]])
-def test_units_that_are_no_distinct_file_names_are_refused(units: list[str]) -> None:
-    with pytest.raises(ValueError, match="distinct file names"):
+@pytest.mark.parametrize(
+    "units", [["a", "a"], ["../a"], ["a/b"], [""], ["a,b"], ["."], [".."], [" a"], ["a\n"]]
+)
+def test_units_that_are_no_distinct_names_are_refused(units: list[str]) -> None:
+    with pytest.raises(ValueError, match="distinct names"):
         task_configs(NOOP, {}, units, 1)
 
 
@@ -72,8 +75,16 @@ def test_names_cannot_leave_the_checkpoints_directory(tmp_path: Path) -> None:
     for name in ("..", ".", "a/b", "/etc", ""):
         with pytest.raises(ValueError, match="use letters"):
             checkpoint(tmp_path, name, "u")
-        with pytest.raises(ValueError, match="use letters"):
+        with pytest.raises(ValueError, match="use printable characters"):
             checkpoint(tmp_path, "c", name)
+
+
+def test_a_unit_may_have_any_printable_name(tmp_path: Path) -> None:
+    unit = 'public.größe "x" $1; ' + "ß" * 31
+    assert task_configs(NOOP, {}, [unit, "b"], 1) == [{"task.units": f"{unit},b"}]
+    place = checkpoint(tmp_path, "c", unit)
+    assert place.parent == tmp_path / "c"
+    assert re.fullmatch("unit-[0-9a-f]{64}", place.name), "a name of a file is not too long, nor another's"
 
 
 LAKE = Owner("lake", "cluster-1")

@@ -89,6 +89,9 @@ def treats_rows_alone(sql: str) -> bool:
     return len(tables) == len(set(tables))  # a table that is read twice is compared with itself
 
 
+_MALFORMED = "[MALFORMED_RECORD_IN_PARSING"
+
+
 def reason(error: Exception) -> str:
     """Returns the text of an error for a header. Spark quotes the data, with what would act on a terminal."""
     return visible_line(first_line(error), _MESSAGE_LIMIT)
@@ -113,6 +116,12 @@ def _shown(data: bytes | None) -> str:
 
 
 def _message(row: Mapping[str, Any], error: Exception) -> str:
+    if _MALFORMED in str(error):
+        # Spark shows what it has read, which is nothing.
+        return (
+            f"not JSON of the converter's schema: key {_shown(row['key'])}, value {_shown(row['value'])}; "
+            "write JSON that key.schema or value.schema describes, or set the converter to string"
+        )
     told = reason(error)
     return told if isinstance(error, RecordRefused) else f"{told} (key: {_shown(row['key'])})"
 

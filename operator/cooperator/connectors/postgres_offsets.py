@@ -21,6 +21,7 @@ from cooperator.connectors.microbatch.ranges import Partition
 from cooperator.connectors.offsets.entries import Change, Entry, Json, OffsetsError, altered, changes
 from cooperator.connectors.offsets.sources import About, ConnectorOffsets, Where
 from cooperator.connectors.output_record import OutputRecord
+from cooperator.connectors.places import Place
 from cooperator.connectors.position_offsets import PositionTopic
 from cooperator.connectors.postgres import Database
 from cooperator.connectors.postgres_source import offset_of, source_tables
@@ -29,7 +30,7 @@ from cooperator.connectors.tablelogs.database import PostgresTables
 from cooperator.connectors.tablelogs.earlier import TablePosition, told
 from cooperator.connectors.tablelogs.options import TableToKafkaOptions
 from cooperator.connectors.topics import client_config
-from cooperator.connectors.units import directory
+from cooperator.connectors.units import checkpoint
 
 _LIMIT_S: Final = 90.0
 _LOOK_S: Final = 30.0
@@ -135,16 +136,18 @@ def _opened(options: TableToKafkaOptions, about: About) -> AbstractContextManage
 class _Store(LoopStore):
     def __init__(self, options: TableToKafkaOptions, about: About, topic: PositionTopic) -> None:
         self._options = options
-        self._root = directory(about.checkpoints, about.connector)
         earlier = EarlierUnits(
             options,
             about.group_id,
             about.connector,
             topic.patience,
-            lambda unit: self._root / unit,
+            self._checkpoint,
             lambda unit: TablePosition(),
         )
         super().__init__(about, topic, earlier)
+
+    def _checkpoint(self, unit: str) -> Place:
+        return checkpoint(self._about.checkpoints, self._about.connector, unit)
 
     def current(self, units: Sequence[str]) -> dict[str, list[Entry]]:
         return {unit: _entries(unit, self._position(unit)) for unit in units}
@@ -174,7 +177,7 @@ class _Store(LoopStore):
     def _position(self, unit: str) -> str:
         if unit in self._positions:
             return self._positions[unit].topic_id
-        return told(unit, self.markers.get(unit), self._root / unit)
+        return told(unit, self.markers.get(unit), self._checkpoint(unit))
 
     def _encoded(self, entries: Sequence[Entry]) -> str:
         # In the order of a position's parts.

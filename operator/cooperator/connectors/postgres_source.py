@@ -13,7 +13,7 @@ number, and keeps until it ends. Numbers and times that are assigned before the 
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
@@ -29,6 +29,7 @@ from cooperator.connectors.postgres import (
 )
 from cooperator.connectors.postgres_columns import Column
 from cooperator.connectors.postgres_shape import Numbers, TableShape, digest_query, shapes
+from cooperator.connectors.units import is_unit_id
 from cooperator.model.text import choice
 
 if TYPE_CHECKING:
@@ -37,13 +38,24 @@ if TYPE_CHECKING:
 
 ORIGIN: Final = "origin"
 """The member of a position's JSON that users neither see nor set."""
+_EARLIEST_LOCAL: Final = (
+    "(SELECT least(at AT TIME ZONE {zone}, (SELECT min((to_timestamp(((floor(extract(epoch FROM at) / 900) "
+    "+ quarter) * 900)::double precision) AT TIME ZONE {zone}) - interval '1 microsecond') "
+    "FROM generate_series(1, 12) AS quarter)) FROM (SELECT {at} AS at) AS now)"
+)
+"""The time before which no row is written any more, for columns without a zone. Clocks go
+back at a quarter of an hour, by three hours at most; before that it stays below the time that they go back
+to, which comes again."""
+_MOST_SHOWN: Final = 5
+"""The tables that a message names."""
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 
 
 def _tables(value: tuple[str, ...]) -> tuple[str, ...]:
     if not all(is_table_name(name) and "$" not in name for name in value):
         raise refuse(
-            "contains an invalid table name", "write table or schema.table, several separated by commas"
+            "contains an invalid table name",
+            "write table or schema.table, several separated by commas; tables.regex reads other names, too",
         )
     return value
 
@@ -100,6 +112,17 @@ class PostgresSourceOptions(PostgresOptions):
         """The option that names the tables."""
         return "tables" if self.tables else "tables.regex"
 
+    def why_unreadable(self, schema: str, table: str) -> str:
+        """Returns why a table that exists cannot be read under its name, and the remedy; empty: it can."""
+        if "." in schema:
+            return "the name of its schema has a dot: rename the schema"
+        if not is_unit_id(f"{schema}.{table}"):
+            return (
+                "its name has a comma, a slash, a blank at its end, or a character that is not printable: "
+                "rename it, or read a view of it by the option tables"
+            )
+        return ""
+
     @model_validator(mode="after")
     def _one_way_to_name_tables(self, info: ValidationInfo) -> Self:
         if self.tables and self.tables_regex:
@@ -139,15 +162,27 @@ def source_tables(
         return [name for name in options.tables if name not in missing]
     rows = database.once(
         lambda connection: connection.execute(
-            "SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
-            "WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname != ALL(%s) ORDER BY 1",
+            "SELECT nspname, relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace "
+            "WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname != ALL(%s) "
+            "ORDER BY nspname || '.' || relname",
             [list(_SYSTEM)],
         ).fetchall()
     )
     wanted = compiled(options.tables_regex)
-    matching = [name for (name,) in rows if wanted(name) and is_table_name(name) and "$" not in name]
-    say("" if matching else f"waiting for a table that matches {options.tables_regex}")
-    return matching
+    matching = [(schema, name) for schema, name in rows if wanted(f"{schema}.{name}")]
+    reasons = [(f"{each[0]}.{each[1]}", options.why_unreadable(*each)) for each in matching]
+    readable = [name for name, why in reasons if not why]
+    waits = [] if readable else [f"waiting for a table that matches {options.tables_regex}"]
+    say("; ".join([*waits, *_not_read([each for each in reasons if each[1]])]))
+    return readable
+
+
+def _not_read(left_out: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Says which tables are left out, and why."""
+    for name, why in left_out[:_MOST_SHOWN]:
+        yield f"table {name!r} is not read: {why}"
+    if len(left_out) > _MOST_SHOWN:
+        yield f"nor are {len(left_out) - _MOST_SHOWN} more that match tables.regex"
 
 
 def quoted(table: str) -> str:
@@ -221,7 +256,7 @@ class SourceTable:
             sql.Literal(self.delay_ms / 1000)
         )
         if part.type.as_string(None) == "timestamp":
-            delayed = sql.SQL("(({}) AT TIME ZONE {})").format(delayed, sql.Literal(self.timezone))
+            delayed = sql.SQL(_EARLIEST_LOCAL).format(at=delayed, zone=sql.Literal(self.timezone))
         return sql.SQL("json_build_object({}, ({})::text)::text").format(sql.Literal(part.name), delayed)
 
     def end(self, start: str, ceiling: str, limit: int) -> "sql.Composed":

@@ -4,6 +4,7 @@ The layout of a connector is stored beside its checkpoints: the options that can
 exist, and the initial units. It is written once, by the first instance that finds units.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -102,7 +103,17 @@ def layout_file(checkpoints: Place, connector: str) -> Place:
 
 
 def checkpoint(checkpoints: Place, connector: str, unit: str) -> Place:
-    return directory(checkpoints, connector) / _safe("unit", unit)
+    """Returns the place of a unit's checkpoint. A unit whose id is no file name has never had one."""
+    if not is_unit_id(unit):
+        raise ValueError(f"unit {unit!r}: use printable characters other than commas and slashes")
+    named = unit if _SAFE.match(unit) else f"unit-{hashlib.sha256(unit.encode()).hexdigest()}"
+    return directory(checkpoints, connector) / named
+
+
+def is_unit_id(name: str) -> bool:
+    """Whether lists of units, which commas separate, and keys of Kafka, which slashes do, can have it."""
+    is_text = bool(name) and name.isprintable() and name == name.strip()
+    return is_text and not set(",/") & set(name) and name not in (".", "..")
 
 
 def _safe(what: str, name: str) -> str:
@@ -194,10 +205,10 @@ def task_configs(
     task's units.
 
     ``earlier`` holds the previous configurations, whose grouping is kept where possible. Raises
-    ``ValueError`` when a unit's id is not a valid file name or occurs twice.
+    ``ValueError`` when a unit's id is not valid or occurs twice.
     """
-    if len(set(units)) != len(units) or not all(_SAFE.match(unit) for unit in units):
-        raise ValueError(f"unit ids must be distinct file names, not {', '.join(units[:10])}")
+    if len(set(units)) != len(units) or not all(map(is_unit_id, units)):
+        raise ValueError(f"unit ids must be distinct names without commas, not {', '.join(units[:10])}")
     dropped = option_names(connector.options, "instance_only")
     common = {name: value for name, value in config.items() if name not in dropped}
     before = [[unit for unit in task.get("task.units", "").split(",") if unit] for task in earlier]

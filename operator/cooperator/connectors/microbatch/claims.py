@@ -20,6 +20,7 @@ MAX_SLOTS: Final = 1024
 """A claim with more slots is refused: a successor initialises each of them."""
 _MAX_OFFSET: Final = 2**63 - 1
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,300}\Z")
+_MOST_OF_A_UNIT: Final = 300
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _CLAIM = re.compile(rf"{_NUMBER}-{_NUMBER}-{_NUMBER}-([A-Za-z0-9._-]{{1,249}})\Z")
@@ -231,7 +232,12 @@ def decode_position(key: bytes, value: bytes) -> Position:
 def check_unit(unit: UnitKey) -> UnitKey:
     """Returns the unit. Raises InvalidName."""
     _check_name("connector", unit.connector)
-    _check_name("unit", unit.unit)
+    # The name of a table, or that of a topic or a directory.
+    if not 0 < len(unit.unit) <= _MOST_OF_A_UNIT or "/" in unit.unit or not unit.unit.isprintable():
+        raise InvalidName(
+            f"unit = {unit.unit!r} cannot be part of a key in the topic of positions; use 1 to "
+            f"{_MOST_OF_A_UNIT} printable characters other than slashes"
+        )
     return unit
 
 

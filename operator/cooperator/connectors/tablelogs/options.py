@@ -1,5 +1,6 @@
 """The options of connectors that read tables and write to topics."""
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Final, Self
 
@@ -13,6 +14,8 @@ from cooperator.connectors.sql_rules import treats_rows_alone
 
 _TABLE = "{table}"
 _SCHEMA = "{schema}"
+_VARIABLE: Final = re.compile(r"\{(?:table|schema)\}")
+_OTHER_TOPIC: Final = "rename the table, or read it by a connector whose topic has no {table} or {schema}"
 APART: Final = "write {schema}.{table}, or a topic without {table} if their rows are to be together"
 
 
@@ -47,8 +50,15 @@ class TableToKafkaOptions(PostgresSourceOptions, KafkaSinkOptions, EncodingOptio
 
     def target(self, table: str) -> str:
         """Returns the topic that rows of ``table`` go to."""
-        schema, _, name = table.rpartition(".")
-        return self.topic.replace(_TABLE, name).replace(_SCHEMA, schema or "public")
+        schema, _, name = table.partition(".") if "." in table else ("public", "", table)
+        named = {_TABLE: name, _SCHEMA: schema}
+        return _VARIABLE.sub(lambda found: named[found[0]], self.topic)
+
+    def why_unreadable(self, schema: str, table: str) -> str:
+        topic = self.target(f"{schema}.{table}")
+        return super().why_unreadable(schema, table) or (
+            "" if is_topic_name(topic) else f"{topic!r} is not a valid topic name: {_OTHER_TOPIC}"
+        )
 
     def together(self, tables: Iterable[str]) -> tuple[str, str] | None:
         """Returns two tables whose rows would meet in one topic although topics are named after tables; None:
