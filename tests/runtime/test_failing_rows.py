@@ -14,6 +14,7 @@ import pytest
 from cooperator.connectors import failing_rows
 from cooperator.connectors.base import Cancelled
 from cooperator.connectors.failing_rows import blames_a_row, sift
+from cooperator.connectors.options import OptionError
 from cooperator.connectors.output import read_units
 from cooperator.connectors.transform import selected
 from cooperator.model import TaskId
@@ -198,3 +199,12 @@ def test_a_search_in_one_task_is_shown_and_the_other_task_writes_meanwhile(
     eventually(lambda: found() == ["0", "2", "4", "6", "7"], 60)
     eventually(lambda: not spark.heard.waits_of(task))
     spark.stop(task, other)
+
+
+def test_a_column_whose_name_another_one_has_in_another_case_is_refused_with_a_remedy(
+    spark: SparkBench,
+) -> None:
+    rows = spark.runtime.session(threading.Event()).newSession().sql("SELECT 1 AS id, 2 AS ID")
+    refused = "AMBIGUOUS_REFERENCE.*differ in upper and lower case only are the same in a SELECT: rename one"
+    with pytest.raises(OptionError, match=refused):
+        selected(rows, "SELECT id FROM input")

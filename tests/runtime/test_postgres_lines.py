@@ -1,7 +1,8 @@
 """Lines that Spark makes are what COPY reads: every value arrives as it was."""
 
+import struct
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from threading import Event
 from typing import Any
@@ -179,6 +180,46 @@ def test_a_time_is_the_same_in_every_zone_and_century(session: Any, postgres: Po
                 (each.at, wanted, each.local, wanted, each.day, wanted, each["all"], each.at),
             ).fetchall()
             assert found == (True, True, True, True), (time, each)
+
+
+FLOATS = (
+    *("15000000512", "0.1", "-16777217", "3.4028235e38", "1.4e-45", "1.1754943e-38", "'-0.0'"),
+    "'-Infinity'",
+)
+
+
+def test_a_float_is_its_exact_value_in_wider_columns_and_its_own_text_in_others(
+    session: Any, cluster: Cluster, postgres: Postgres, unique: str
+) -> None:
+    floats = ", ".join(f"CAST({each} AS FLOAT)" for each in FLOATS)
+    sql = f"element_at(array({floats}), CAST(offset AS INT) + 1)"
+    columns = {
+        "number": ("integer", "CAST(offset AS INT)"),
+        "wide": ("double precision", sql),
+        "wide_all": ("double precision[]", f"array({sql})"),
+        "exact": ("numeric", f"nullif({sql}, CAST('-Infinity' AS FLOAT))"),
+        "single": ("real", sql),
+        "word": ("text", sql),
+    }
+    task = copied(session, cluster, postgres, unique, columns, [b""] * len(FLOATS))
+    assert task.error is None
+    rows = postgres.query(f"SELECT * FROM {unique.replace('-', '_')} ORDER BY number")
+    for (_, wide, wide_all, exact, single, word), written_as in zip(rows, FLOATS, strict=True):
+        [wanted] = struct.unpack("f", struct.pack("f", float(written_as.strip("'"))))
+        assert (wide, wide_all) == (wanted, [wanted])
+        assert exact is None or float(exact) == wanted
+        assert struct.pack("f", single) == struct.pack("f", float(word)) == struct.pack("f", wanted)
+    assert [row[3] for row in rows[:2]] == [Decimal(15_000_000_512), Decimal("0.10000000149011612")]
+    assert [row[5] for row in rows[:2]] == ["1.50000005E10", "0.1"]
+
+
+def test_a_row_with_an_interval_has_its_other_values_as_lines_have_them(session: Any) -> None:
+    """Such rows are no lines, and the member writes them."""
+    floats = "CAST(15000000512 AS FLOAT) AS a, CAST(0.1 AS FLOAT) AS b"
+    rows = session.sql(f"SELECT {floats}, INTERVAL '1' DAY AS c")
+    assert not can_be_lines(rows.dtypes, {})
+    [row] = texts(rows, {"a": "numeric", "b": "text", "c": "interval"}).rows.collect()
+    assert row == ("1.5000000512E10", "0.1", timedelta(days=1))
 
 
 def test_text_that_is_no_utf_8_gets_replacement_characters(

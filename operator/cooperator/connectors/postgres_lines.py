@@ -35,7 +35,7 @@ def can_be_lines(types: Sequence[tuple[str, str]], columns: Mapping[str, str]) -
 
 
 def texts(rows: "DataFrame", columns: Mapping[str, str]) -> Texts:
-    """Returns the rows with the text of their values.
+    """Returns the rows with the text of their values; a column whose text Spark cannot make stays as it is.
 
     ``columns`` maps the table's columns to their types; others are written as the text of their type.
     """
@@ -45,8 +45,10 @@ def texts(rows: "DataFrame", columns: Mapping[str, str]) -> Texts:
     forms: list[tuple[str, str]] = []
     for field in rows.schema.fields:
         value, form = F.col(quoted(field.name)), _form(field.dataType)
-        text = value if form == "BYTES" else written(value, field.dataType, columns.get(field.name, ""))
-        found.append(text.alias(field.name))
+        held = columns.get(field.name, "")
+        if form != "BYTES" and _is_known(field.dataType.simpleString(), held):
+            value = written(value, field.dataType, held)
+        found.append(value.alias(field.name))
         forms.append((field.name, form))
     return Texts(rows.select(*found), forms)
 
@@ -103,6 +105,9 @@ def written(value: "Column", kind: "DataType", held: str) -> "Column":
             return F.concat(F.lit("{"), F.array_join(F.transform(value, element), ","), F.lit("}"))
         case T.StringType():
             return value
+        case T.FloatType() if held == "double precision" or held.startswith("numeric"):
+            # Its own text stands for it among floats only: 1.50000005E10 is 15000000512.
+            return value.cast("double").cast("string")
     return value.cast("string")
 
 

@@ -351,10 +351,10 @@ class _Unit:
         return chunks_of(parts, self._targets, self._topic), left_out
 
     def _written(self, rows: "DataFrame") -> "DataFrame":
-        """Returns the rows as text, as Spark's tasks write them; as they are if Spark cannot make lines."""
+        """Returns the rows as text, as Spark's tasks write them, but for columns that Spark cannot write."""
         types = tuple(rows.dtypes)
         columns = self._targets.of(types, self._topic).table.columns
-        return texts(rows, columns).rows if can_be_lines(types, columns) else rows
+        return texts(rows, columns).rows
 
     def _finish(self, rows: "DataFrame") -> "DataFrame":
         table = self._targets.described(self._topic)

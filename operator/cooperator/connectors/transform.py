@@ -36,6 +36,10 @@ _SETTINGS: Final = {
 }
 """Settings of a session that reads SQL of Connectors: no files as tables, one way to read a text, and nothing
 that the parser evaluates by itself, before the plan is checked."""
+_ONE_CASE: Final = (
+    "qualify the column by its relation; names that differ in upper and lower case only are the same in a "
+    "SELECT: rename one where the records are made, or declare one of them only"
+)
 _PREPARED: Final = "cooperator.select"
 """The setting that marks a session which has them: each costs a call of the JVM."""
 _PARSING_TIMEOUT_S: Final = 60
@@ -80,6 +84,8 @@ def selected(rows: "DataFrame", sql: str, option: str = "transform.sql") -> "Dat
         )
     except AnalysisException as error:  # includes errors of the parser
         remedy = f"use the columns of the view input: {', '.join(rows.columns)}"
+        if str(error.getCondition()).startswith("AMBIGUOUS_"):
+            remedy = f"{_ONE_CASE}; {remedy}"
         problem = Problem(option, sql, f"is refused by Spark: {first_line(error)}", remedy)
         raise OptionError([problem]) from None
     except PydanticCustomError as error:
