@@ -105,8 +105,9 @@ def written(value: "Column", kind: "DataType", held: str) -> "Column":
             return F.concat(F.lit("{"), F.array_join(F.transform(value, element), ","), F.lit("}"))
         case T.StringType():
             return value
-        case T.FloatType() if held == "double precision" or held.startswith("numeric"):
-            # Its own text stands for it among floats only: 1.50000005E10 is 15000000512.
+        case T.FloatType() if held == "double precision":
+            # Its own text stands for it among floats only: 1.50000005E10 is 15000000512. A numeric has the
+            # text, though: what was a cent is to fit two digits.
             return value.cast("double").cast("string")
     return value.cast("string")
 
