@@ -27,8 +27,6 @@ ROOT = Path(__file__).resolve().parents[1]
 STATIC = "static"
 SLOWEST = 10
 """The end of a run names this number of tests."""
-PARTS_AT_ONCE = 2
-"""One part alone waits for a third of its time: for processes to start, and for what they notice."""
 CHECKED_SEEDS = 20
 """``check`` runs this number of fixed seeds of the simulation, and as many fresh ones."""
 
@@ -75,7 +73,7 @@ def _parser(parts: Mapping[str, Part]) -> argparse.ArgumentParser:
 
 
 def read_parts(root: Path = ROOT) -> dict[str, Part]:
-    """Returns the parts in the order in which they start.
+    """Returns the parts in the order in which they run.
 
     A path below another part's folder belongs to the part that names it.
     """
@@ -127,8 +125,9 @@ def run_tests(
     chosen = [part for part in parts.values() if only in (None, part.name)]
     say(announce(chosen, long))
     results = run_at_once(static_checks(), ROOT) if only in (None, STATIC) else []
-    commands = [pytest_command(part.name, part.words, reports, long=long) for part in chosen]
-    return results + run_at_once(commands, ROOT, PARTS_AT_ONCE)
+    for part in chosen:
+        results += run_at_once([pytest_command(part.name, part.words, reports, long=long)], ROOT)
+    return results
 
 
 def announce(parts: Sequence[Part], long: bool) -> str:

@@ -64,21 +64,19 @@ def raise_on_signals() -> None:
         signal.signal(number, interrupt)
 
 
-def run_at_once(commands: Sequence[Command], directory: Path, most: int = sys.maxsize) -> list[Result]:
+def run_at_once(commands: Sequence[Command], directory: Path) -> list[Result]:
     """Runs commands in ``directory``, also after a failure. Returns their results in the same order.
 
-    At most ``most`` run at a time; the next one starts when one ends. The output of a command is printed in
-    one piece when it ends, and as it comes if it is the only one. Raises :exc:`Interrupted` after a signal,
-    when what ran has ended.
+    The output of a command is printed in one piece when it ends, and as it comes if it is the only one.
+    Raises :exc:`Interrupted` after a signal, when what ran has ended.
     """
     running: dict[int, _Running] = {}
     results: dict[str, Result] = {}
-    waiting = list(commands)
     try:
-        while waiting or running:
-            while waiting and len(running) < most:
-                each = _start(waiting.pop(0), directory, is_alone=len(commands) == 1)
-                running[each.child.pid] = each
+        for command in commands:
+            each = _start(command, directory, is_alone=len(commands) == 1)
+            running[each.child.pid] = each
+        while running:
             pid, status, usage = os.wait4(-1, 0)
             ended = running.pop(pid, None)
             if ended is not None:

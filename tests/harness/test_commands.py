@@ -27,21 +27,6 @@ def test_commands_run_at_once_and_results_are_in_order(tmp_path: Path) -> None:
     assert [(result.name, result.code) for result in results] == [("a", 0), ("b", 0)]
 
 
-def test_no_more_run_at_a_time_than_may(tmp_path: Path) -> None:
-    """Each notes how many others it sees running."""
-    look = (
-        "import os, pathlib\n"
-        "own = pathlib.Path('running', '{0}'); own.touch()\n"
-        "pathlib.Path('{0}').write_text(' '.join(os.listdir('running'))); own.unlink()"
-    )
-    (tmp_path / "running").mkdir()
-    commands = [python(name, look.format(name)) for name in "abcde"]
-    assert [result.code for result in run_at_once(commands, tmp_path, 1)] == [0] * 5
-    assert [(tmp_path / name).read_text() for name in "abcde"] == [*"abcde"]
-    assert [result.name for result in run_at_once(commands, tmp_path, 2)] == [*"abcde"]
-    assert max(len((tmp_path / name).read_text().split()) for name in "abcde") <= 2
-
-
 def test_a_failure_is_a_result_and_the_others_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     results = run([python("bad", "print('why'); raise SystemExit(3)"), python("good", "pass")], tmp_path)
     assert (results["bad"].code, results["good"].code) == (3, 0)

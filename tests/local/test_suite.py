@@ -18,7 +18,7 @@ from tests.harness.support import eventually
 from tests.long_list import texts
 from tests.suite import ROOT
 
-PARTS = ["runtime", "units", "simulation", "e2e", "operator", "members", "stock"]
+PARTS = ["units", "simulation", "runtime", "e2e", "operator", "members", "stock"]
 STATIC = ["lint", "format", "types", "imports", "classes"]
 
 
@@ -36,7 +36,7 @@ class Commands:
         # Signals are of the whole process.
         monkeypatch.setattr(suite, "raise_on_signals", lambda: None)
 
-    def _run_at_once(self, commands: Sequence[Command], directory: Path, most: int = 0) -> list[Result]:
+    def _run_at_once(self, commands: Sequence[Command], directory: Path) -> list[Result]:
         assert directory == ROOT
         return [self._run(command) for command in commands]
 
