@@ -35,10 +35,11 @@ __all__ = [
     "two_nodes",
 ]
 
-# A process that a shell starts in the background ignores Ctrl-C, and so would the processes that tests start
-# and interrupt.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A process that a shell starts in the background ignores these signals, and so would the processes that tests
+# start and end by them.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # JVMs of tests live for minutes at most, in which an optimizing compiler does not pay.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
