@@ -225,7 +225,7 @@ class OperatorProcess(Process):
             return None
         # The history is for people, and long.
         state = replace(lead.machine.state, history=History())
-        return self._in_names_of_pods(project(state, service._logs.status.snapshot()))
+        return self._in_names_of_pods(project(state, self.statuses()))
 
     def _in_names_of_pods(self, projected: dict[str, Any]) -> dict[str, Any]:
         """Translate as a person would: workers that share a client id are known by their addresses."""

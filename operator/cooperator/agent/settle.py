@@ -26,6 +26,7 @@ from cooperator.agent.state import Phase, Settings, State, Task
 from cooperator.agent.statuses import say, say_failed, unit_of
 from cooperator.model import INSTANCE, TargetState, TaskId, TaskState, Warmth
 from cooperator.model.status import HUNG
+from cooperator.model.text import listed
 from cooperator.model.throttle import Throttle
 
 
@@ -243,7 +244,7 @@ def _why(state: State) -> str:
         return f"the runtime is {state.warmth.value.lower()}"
     if not gone:
         return "departs"
-    return f"released {gone[0]}" + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+    return f"released {listed([str(task) for task in gone], 1)}"
 
 
 def _ask_ms(state: State, settings: Settings) -> int | None:

@@ -10,6 +10,7 @@ from typing import Final
 from cooperator.agent.instructions import Instruction, PutStatus
 from cooperator.agent.state import Said, Settings, State
 from cooperator.model import RESTART_LIMIT, TaskId, TaskState, TaskStatus
+from cooperator.model.text import listed
 
 _UNITS_SHOWN: Final = 5
 
@@ -79,5 +80,4 @@ def unit_of(config: Mapping[str, str] | None) -> str:
     units = [unit for unit in (config or {}).get("task.units", "").split(",") if unit]
     if not units:
         return "no units"
-    more = f" and {len(units) - _UNITS_SHOWN} more" if len(units) > _UNITS_SHOWN else ""
-    return f"unit{'s' if len(units) > 1 else ''} {', '.join(units[:_UNITS_SHOWN])}{more}"
+    return f"unit{'s' if len(units) > 1 else ''} {listed(units, _UNITS_SHOWN)}"

@@ -9,6 +9,8 @@ Other values that do not fit are refused by the database itself.
 import re
 from typing import TYPE_CHECKING, Final
 
+from cooperator.connectors.postgres import MOST_OF_A_NAME
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 _NUMERIC: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _TIME: Final = re.compile(r"timestamp(?:\((\d)\))? with(?:out)? time zone")
 _VARCHAR: Final = re.compile(r"character varying\((\d+)\)")
-_BYTES: Final = {"name": 63, '"char"': 1}
+_BYTES: Final = {"name": MOST_OF_A_NAME, '"char"': 1}
 """Types of texts that are cut after so many bytes."""
 _OID: Final = "oid"
 _MONEY: Final = "numeric(19,2)"

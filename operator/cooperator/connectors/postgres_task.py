@@ -194,10 +194,10 @@ def _parts(
                 return known
             # Its table may be there by now; the other topics keep their queries.
             targets.forget(topic)
-            for partition, unit in by_record.items():
-                if partition.topic == topic:
-                    unit.forget()
-            conversion = next(unit.conversion for each, unit in by_record.items() if each.topic == topic)
+            of_topic = [unit for partition, unit in by_record.items() if partition.topic == topic]
+            for unit in of_topic:
+                unit.forget()
+            conversion = of_topic[0].conversion
             types = tuple(conversion.relation(decoding.applied(no_records)).dtypes)
             query = _query(conversion, decoding, topic, types, targets)
             if query is None:

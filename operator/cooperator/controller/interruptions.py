@@ -11,7 +11,7 @@ from typing import Any, Final
 from cooperator.controller.story import Happening
 from cooperator.host.known import Leader, is_known
 from cooperator.model import TaskState
-from cooperator.model.text import counted
+from cooperator.model.text import counted, listed
 
 Body = Mapping[str, Any]
 
@@ -187,5 +187,4 @@ def _parts(known: Interruption) -> Iterator[str]:
 
 
 def _some(names: frozenset[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(sorted(names)[:_LISTED]) + more
+    return listed(sorted(names), _LISTED)

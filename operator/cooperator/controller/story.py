@@ -1,6 +1,6 @@
 """Events for people: what has happened between two statuses of a leader. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from cooperator.host.known import Leader
 from cooperator.host.progress import report_of
 from cooperator.leader.observability.durations import round_of
 from cooperator.model import is_amiss
-from cooperator.model.text import counted
+from cooperator.model.text import counted, listed
 from cooperator.model.trace import error_of
 from cooperator.model.waits import read
 from cooperator.terminal.tables import name_of
@@ -81,19 +81,14 @@ def _tasks(before: Leader, now: Leader) -> Iterator[Happening]:
             back = "is back at" if task["member"] == was["held_for"] else "has moved to"
             yield Happening("HoldEnded", f"{task['name']} {back} {task['member']}", False, task["connector"])
     for (connector, text), names in sorted(waiting.items()):
-        yield Happening("TaskWaits", f"{_listed(names)}: {text[:300]}", True, connector)
+        yield Happening("TaskWaits", f"{listed(names, _LISTED)}: {text[:300]}", True, connector)
     for identity, names in sorted(held.items()):
         yield Happening(
             "TasksHeld",
             f"{counted(len(names), 'task')} {'waits' if len(names) == 1 else 'wait'} for {identity}: "
-            f"{_listed(names)}",
+            f"{listed(names, _LISTED)}",
             True,
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{', '.join(names[:_LISTED])}{more}"
 
 
 def _conditions(before: Leader, now: Leader) -> Iterator[Happening]:

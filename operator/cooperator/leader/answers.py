@@ -9,7 +9,7 @@ from cooperator.leader.fitting import Fitted
 from cooperator.leader.group_record import OVERHEAD_BYTES, GroupRecord
 from cooperator.model import Epoch, Member
 from cooperator.model.java import KnownNames
-from cooperator.model.text import counted
+from cooperator.model.text import counted, listed
 from cooperator.planner.plan import Plan
 from cooperator.wire import (
     CONFIG_MISMATCH,
@@ -150,11 +150,8 @@ def refusal(fitted: Fitted, record: GroupRecord, limit_bytes: int) -> str:
         return ""
     if refused:
         of = Counter(task.connector for task in refused)
-        listed = [f"{name} ({count})" for name, count in list(of.items())[:_NAMED]]
-        more = f" and {len(of) - _NAMED} more" if len(of) > _NAMED else ""
-        what = (
-            f"not assigned: {counted(len(refused), 'task')} of {', '.join(listed)}{more}; no room is left in"
-        )
+        connectors = listed([f"{name} ({count})" for name, count in of.items()], _NAMED)
+        what = f"not assigned: {counted(len(refused), 'task')} of {connectors}; no room is left in"
     elif fitted.stuck:
         what = f"not moved: {counted(fitted.stuck, 'task')}; there is no room for a revocation in"
     else:

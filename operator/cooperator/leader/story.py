@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from cooperator.leader import events as ev
 from cooperator.leader.state import LeaderState
-from cooperator.model.text import counted
+from cooperator.model.text import counted, listed
 
 _LINES: Final = 2_000
 _SHOWN: Final = 5
@@ -135,6 +135,4 @@ def description_of(instruction: ev.Instruction) -> str:
 
 
 def _named(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - _SHOWN
-    return ", ".join(listed[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listed(list(names), _SHOWN)

@@ -1,9 +1,9 @@
-"""Text for users: numbers of things, and suggestions for unknown words (one rule for fields, options, values,
-kinds and names)."""
+"""Text for users: numbers of things, lists of names, and suggestions for unknown words (one rule for fields,
+options, values, kinds and names)."""
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _SEPARATORS: Final = re.compile(r"[\s._-]+")
@@ -13,6 +13,12 @@ _CUTOFF: Final = 0.7
 def counted(number: int, noun: str) -> str:
     """Return ``1 task``, ``2 tasks``, ``1,600 tasks``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return ``a, b and 3 more``: at most ``most`` of the names."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def did_you_mean(wrong: str, known: Iterable[str], cutoff: float = _CUTOFF) -> str:

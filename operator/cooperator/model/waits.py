@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cooperator.model.text import listed
+
 _MOST: Final = 5
 _NAMED: Final = 3
 _LATEST_MS: Final = 253_402_300_799_000
@@ -24,8 +26,7 @@ class Wait(NamedTuple):
     @property
     def named(self) -> str:
         """The first parts, and how many more there are; empty for the whole task."""
-        more = f" and {len(self.parts) - _NAMED} more" if len(self.parts) > _NAMED else ""
-        return f"{', '.join(self.parts[:_NAMED])}{more}"
+        return listed(self.parts, _NAMED)
 
 
 def grouped(waits: Iterable[Wait]) -> tuple[Wait, ...]:

@@ -57,8 +57,8 @@ class Pod:
     ``node``: empty while it is not on a node, or where there are no nodes. ``self_restarting``: the platform
     itself starts the next incarnation after ENDED. ``end``: that of the last of its incarnations that has
     ended, if any. ``frozen_by``: the digest of the task whose thread had frozen that one, if its watchdog has
-    seen any (``model.thread_names``). ``address``: its own IP address, empty until
-    it is known; None where no two pods of one identity can run at a time.
+    seen any (``model.thread_names``). ``address``: its own IP address, empty until it is known; None where no
+    two pods of one identity can run at a time.
     """
 
     identity: str

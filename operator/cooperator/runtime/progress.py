@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cooperator.connectors.base import UnitProgress
-from cooperator.model.text import counted
+from cooperator.model.text import counted, listed
 from cooperator.model.waits import Wait, grouped, written
 
 _SHOWN_UNITS = 50
@@ -124,8 +124,7 @@ def task_progress(
     if waits:
         report["waits"] = written(waits)
     if opening:
-        more = f" and {len(opening) - _NAMED_UNITS} more" if len(opening) > _NAMED_UNITS else ""
-        report["note"] = f"opening {', '.join(sorted(opening)[:_NAMED_UNITS])}{more}"
+        report["note"] = f"opening {listed(sorted(opening), _NAMED_UNITS)}"
     return json.dumps(report | dict(failed))
 
 

@@ -44,6 +44,7 @@ from cooperator.connectors.microbatch.ranges import (
     plan_ranges,
 )
 from cooperator.connectors.options import OptionError
+from cooperator.model.text import listed
 
 log = logging.getLogger(__name__)
 
@@ -331,9 +332,7 @@ class TaskLoop:
         if self.stopped.is_set():
             return
         worst = max(outcome.failures, key=lambda failure: failure.kind in _LASTING)
-        units = ", ".join(str(each.partition) for each in slots[worst.slot][:3])
-        more = len(slots[worst.slot]) - 3
-        text = f"units {units}{f' and {more} more' if more > 0 else ''}: {worst.error}"
+        text = f"units {listed([str(each.partition) for each in slots[worst.slot]], 3)}: {worst.error}"
         if worst.kind in _LASTING:
             self._part(slots[worst.slot], BatchFailed(text))
             return

@@ -278,7 +278,7 @@ class LoopTask:
     def _say_troubles(self) -> None:
         """Says what keeps units from being read; what failed for one of them says more than what it waits
         for."""
-        aside = {unit: _first_line(each.error) for unit, each in self._loop.apart.aside.items()}
+        aside = {unit: _told(each.error) for unit, each in self._loop.apart.aside.items()}
         troubles = {**self._loop.ends.troubles, **aside}
         for unit in self._said.keys() | troubles.keys():
             if (text := troubles.get(unit, "")) != self._said.get(unit, ""):
@@ -300,7 +300,7 @@ class LoopTask:
             self._error = error
 
 
-def _first_line(error: Exception) -> str:
-    """Returns the message of a failure without its trace, and when there is another try."""
+def _told(error: Exception) -> str:
+    """Returns what users are told of a unit that is set aside: the failure, without a trace of the JVM."""
     text = " ".join(str(error).split("\n\tat ")[0].split())
     return f"tried again soon after: {trimmed(text, _SAID)}"

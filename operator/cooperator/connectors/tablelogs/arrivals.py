@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from cooperator.connectors.microbatch.ranges import OffsetRange, Partition
 from cooperator.connectors.microbatch.unit_logs import LogEnds
 from cooperator.connectors.tablelogs.table_log import Bound, TableLogs
+from cooperator.model.text import listed
 
 SETTLING_S: Final = 0.2
 """The time between two looks for the end of transactions."""
@@ -148,9 +149,8 @@ class NewRows(LogEnds):
         self._tell_of(late)
 
     def _tell_of(self, late: Sequence[Partition]) -> None:
-        names = ", ".join(self._logs.units[table] for table in late[:3])
-        more = f" and {len(late) - 3} more" if len(late) > 3 else ""
-        said = [f"{names}{more}: waiting for the end of transactions that write to it"] if late else []
+        names = listed([self._logs.units[table] for table in late], 3)
+        said = [f"{names}: waiting for the end of transactions that write to it"] if late else []
         self._tell("; ".join([*said, *filter(None, self._doubts.values())]))
 
     def _plan(self) -> None:
